@@ -13,12 +13,16 @@ use pyo3::sync::MutexExt as _;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::error::{invalid, raised};
+use crate::indexes::to_query;
 use crate::own::Own;
 use crate::scope::{within, Place, Scope, Written as _};
 use crate::value::{from_json, from_key, from_value, to_json, to_value, AnyKey};
 
 /// Pairs that an iterator reads at a time.
 const PAGE: usize = 256;
+
+/// Rows by their keys, and the end of the page if there is more.
+type FoundPage<K> = (Vec<(K, Py<PyAny>)>, Option<String>);
 
 /// The key-value pairs of a space.
 #[pyclass(frozen, module = "duramen_native._native")]
@@ -112,6 +116,26 @@ impl Kv {
                 within!(py, self.place, |space| space.kv().delete_range(bounds))
             }
         }
+    }
+
+    /// The pairs whose values fulfil a filter, at most `limit`, and the end of the page to go on after, if there is more.
+    #[pyo3(signature = (filter=None, *, order=None, backwards=false, prefix=AnyKey::empty(), after=None, limit=1000))]
+    #[expect(clippy::too_many_arguments, reason = "they are the keywords of a function in Python")]
+    fn find(
+        &self,
+        py: Python<'_>,
+        filter: Option<&Bound<'_, PyAny>>,
+        order: Option<&Bound<'_, PyAny>>,
+        backwards: bool,
+        prefix: AnyKey,
+        after: Option<&str>,
+        limit: usize,
+    ) -> PyResult<FoundPage<Py<PyAny>>> {
+        let query = to_query(filter, order, backwards, prefix.0.into_bytes(), after)?;
+        let found = within!(py, self.place, |space| space.kv().find(&query, limit))?;
+        let row = |(key, value): &(Key, Value)| Ok((from_key(py, key)?, from_value(py, value)?));
+        let rows = found.rows.iter().map(row).collect::<PyResult<_>>()?;
+        Ok((rows, found.next.map(|next| next.to_string())))
     }
 
     /// How many keys begin with a prefix.
@@ -386,6 +410,40 @@ impl Documents {
     #[pyo3(signature = (prefix="", *, after=None, limit=1000))]
     fn keys(&self, py: Python<'_>, prefix: &str, after: Option<&str>, limit: usize) -> PyResult<Vec<String>> {
         within!(py, self.place, |space| space.json().list(prefix, after, limit).map(|page| page.items))
+    }
+
+    /// The documents that fulfil a filter, at most `limit`, and the end of the page to go on after, if there is more.
+    #[pyo3(signature = (filter=None, *, order=None, backwards=false, prefix="", after=None, limit=1000))]
+    #[expect(clippy::too_many_arguments, reason = "they are the keywords of a function in Python")]
+    fn find(
+        &self,
+        py: Python<'_>,
+        filter: Option<&Bound<'_, PyAny>>,
+        order: Option<&Bound<'_, PyAny>>,
+        backwards: bool,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> PyResult<FoundPage<String>> {
+        let query = to_query(filter, order, backwards, prefix.into(), after)?;
+        let found = within!(py, self.place, |space| space.json().find(&query, limit))?;
+        let row = |(key, text): &(String, duramen_store::json::Json)| {
+            Ok((key.clone(), from_json(py, &text.to_value().map_err(invalid)?)?))
+        };
+        let rows = found.rows.iter().map(row).collect::<PyResult<_>>()?;
+        Ok((rows, found.next.map(|next| next.to_string())))
+    }
+
+    /// How `find` would go about it.
+    #[pyo3(signature = (filter=None, *, order=None))]
+    fn explain(
+        &self,
+        py: Python<'_>,
+        filter: Option<&Bound<'_, PyAny>>,
+        order: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<String> {
+        let query = to_query(filter, order, false, Vec::new(), None)?;
+        within!(py, self.place, |space| space.json().explain(&query).map(|plan| plan.to_string()))
     }
 
     fn __contains__(&self, py: Python<'_>, key: &str) -> PyResult<bool> {

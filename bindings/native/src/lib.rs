@@ -6,6 +6,7 @@ mod branch;
 mod data;
 mod error;
 mod follow;
+mod indexes;
 mod moment;
 mod own;
 mod scope;
@@ -33,6 +34,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<data::Events>()?;
     module.add_class::<data::Documents>()?;
     module.add_class::<vectors::Vectors>()?;
+    module.add_class::<indexes::Indexes>()?;
     module.add_class::<vectors::Collection>()?;
     module.add_class::<follow::Follower>()?;
     module.add_class::<follow::Watch>()?;

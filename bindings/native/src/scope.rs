@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 
 use crate::data::{Cells, Documents, Events, Kv};
 use crate::error::raised;
+use crate::indexes::Indexes;
 use crate::own::Own;
 use crate::vectors::Vectors;
 
@@ -135,6 +136,11 @@ impl Space {
         Vectors { place: self.place.clone() }
     }
 
+    #[getter]
+    fn indexes(&self) -> Indexes {
+        Indexes { place: self.place.clone() }
+    }
+
     fn __repr__(&self) -> String {
         format!("Space({:?})", self.place.space)
     }
@@ -178,6 +184,11 @@ macro_rules! scope_methods {
             #[getter]
             fn vectors(&self) -> $crate::vectors::Vectors {
                 $crate::vectors::Vectors { place: self.place.clone() }
+            }
+
+            #[getter]
+            fn indexes(&self) -> $crate::indexes::Indexes {
+                $crate::indexes::Indexes { place: self.place.clone() }
             }
         }
     };

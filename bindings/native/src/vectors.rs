@@ -1,11 +1,12 @@
 //! Vector collections, of numpy arrays and sequences of numbers.
 
-use duramen_store::vector::{Filter, Metric, SearchOptions};
+use duramen_store::vector::{Metric, SearchOptions};
 use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::error::invalid;
+use crate::indexes::to_filter;
 use crate::scope::{within, Place, Written as _};
 use crate::value::{from_json, to_json};
 
@@ -124,8 +125,8 @@ impl Collection {
         within!(py, self.place, |space| space.vectors().collection(&self.name).delete(key))
     }
 
-    /// The `k` vectors that match best, exactly: dicts of key, score, distance and metadata. `filter` is a list of conditions on the
-    /// metadata: `[{"field": "lang", "op": "eq", "value": "de"}]`.
+    /// The `k` vectors that match best, exactly: dicts of key, score, distance and metadata. `filter` is conditions on the
+    /// metadata, as text (`lang = de`) or as a list: `[{"field": "lang", "op": "eq", "value": "de"}]`.
     #[pyo3(signature = (query, k=10, *, filter=None))]
     fn search<'py>(
         &self,
@@ -135,11 +136,7 @@ impl Collection {
         filter: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let query = &numbers(query)?;
-        let filter: Filter = filter.map_or_else(
-            || Ok(Filter::default()),
-            |filter| serde_json::from_value(to_json(filter)?).map_err(invalid),
-        )?;
-        let options = SearchOptions { filter };
+        let options = SearchOptions { filter: to_filter(filter)? };
         let found = within!(py, self.place, |space| {
             space.vectors().collection(&self.name).search(query, k, &options)
         })?;

@@ -375,3 +375,55 @@ def test_a_killed_process_loses_nothing_that_was_acknowledged(tmp_path) -> None:
     told = [line for line in [last, *writer.stdout.read().splitlines()] if line.strip()]
     writer.wait()
     assert Store(path, wait=5.0).branch().kv["n"] >= int(told[-1])
+
+
+DOCUMENTS = st.dictionaries(
+    st.sampled_from(["a", "b"]),
+    st.none() | st.booleans() | st.integers(-5, 5) | st.sampled_from([0.5, 2.0]) | st.text(max_size=2),
+)
+
+
+@given(st.dictionaries(st.text("xyz", min_size=1, max_size=3), DOCUMENTS, max_size=12), st.integers(-5, 5))
+@settings(max_examples=60)
+def test_an_index_finds_what_a_look_at_each_document_finds(
+    documents: dict[str, dict[str, object]], least: int
+) -> None:
+    main = Store().branch()
+    main.indexes.create("by-a", ["a", "b"])
+    for key, document in documents.items():
+        main.json.set(key, "$", document)
+    rows, end = main.json.find(f"a >= {least}")
+
+    def counts(value: object) -> bool:
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and value >= least
+
+    assert (rows, end) == (sorted((k, d) for k, d in documents.items() if counts(d.get("a"))), None)
+    assert main.json.explain(f"a >= {least}", order=["a", "b"]).startswith("index by-a for a >= ")
+
+
+def test_finding_goes_on_page_by_page_and_a_unique_index_refuses() -> None:
+    store = Store()
+    main = store.branch()
+    assert main.indexes.create("value", "$", on="kv", unique=True)
+    main.kv.put_many({f"k{n}": n for n in range(10)})
+    found, after = [], None
+    while True:
+        rows, after = main.kv.find(
+            [{"field": "$", "op": "gt", "value": 2}], order="$", backwards=True, after=after, limit=3
+        )
+        found += [value for _, value in rows]
+        if after is None:
+            break
+    assert found == [9, 8, 7, 6, 5, 4, 3]
+    with pytest.raises(InvalidRequest, match="unique index"):
+        main.kv["other"] = 4
+    with main.transaction() as tx:
+        del tx.kv["k4"]
+        tx.kv["other"] = 4
+        assert tx.kv.find("$ = 4")[0] == [("other", 4)]
+    assert main.indexes.list() == {"value": {"on": "kv", "fields": ["$"], "unique": True, "where": ""}}
+    assert main.indexes.drop("value") and not main.indexes.drop("value")
+    main.kv["again"] = 4
+    for wrong in ["$ ~", "$ =", 7]:
+        with pytest.raises((InvalidRequest, TypeError)):
+            main.kv.find(wrong)  # type: ignore[arg-type]

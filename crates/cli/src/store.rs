@@ -5,6 +5,7 @@ mod current;
 mod event;
 mod handle;
 mod history;
+mod index;
 mod input;
 mod json;
 pub(crate) mod kv;
@@ -56,6 +57,10 @@ Examples:
   duramen store vector create words --dimension 3
   duramen store vector upsert words oak '[1, 0, 0]'
   duramen store vector search words '[0.9, 0.1, 0]' --k 5";
+const INDEX_EXAMPLES: &str = "\
+Examples:
+  duramen store index create by-state state at
+  duramen store json find 'state = open' --order at --limit 10";
 const SPACE_EXAMPLES: &str = "\
 Examples:
   duramen store kv put greeting moin --space tenant-7
@@ -144,6 +149,9 @@ enum Noun {
     /// Vector collections, with exact search
     #[command(subcommand, after_help = VECTOR_EXAMPLES)]
     Vector(vector::Vector),
+    /// Indexes on documents and pairs, for `find`
+    #[command(subcommand, after_help = INDEX_EXAMPLES)]
+    Index(index::Index),
     /// Spaces: parts of a branch with keys of their own
     #[command(subcommand, after_help = SPACE_EXAMPLES)]
     Space(space::Space),
@@ -199,6 +207,7 @@ pub(crate) fn run(context: &Context, store: Store) -> Outcome {
         Noun::Event(verb) => event::run(&handle, verb),
         Noun::Json(verb) => json::run(&handle, verb),
         Noun::Vector(verb) => vector::run(&handle, verb),
+        Noun::Index(verb) => index::run(&handle, verb),
         Noun::Space(verb) => space::run(&handle, verb),
         Noun::Branch(verb) => branch::run(&handle, verb),
         Noun::History(verb) => history::run(&handle, verb),

@@ -86,12 +86,20 @@ impl Batch {
         &self.bytes[self.header..]
     }
 
-    fn start(&mut self, key: &[u8]) -> Result<(), StoreError> {
-        if self.starts.len() >= BATCH_OPERATIONS_MAX || self.bytes.len() > u32::MAX as usize / 2 {
+    /// Whether so many operations more fit, and so many bytes before the last.
+    #[inline]
+    fn check_room(&self, operations: usize, bytes: usize) -> Result<(), StoreError> {
+        let is_full = self.starts.len() + operations > BATCH_OPERATIONS_MAX;
+        if is_full || self.bytes.len() + bytes > u32::MAX as usize / 2 {
             let reason =
                 format!("it has more than {BATCH_OPERATIONS_MAX} operations or 2 GiB; cut it into several");
             return Err(StoreError::InvalidInput { what: "a commit", reason });
         }
+        Ok(())
+    }
+
+    fn start(&mut self, key: &[u8]) -> Result<(), StoreError> {
+        self.check_room(1, 0)?;
         let start = self.bytes.len() as u32;
         if self.starts.len() == LINEAR_MAX {
             for at in 0..self.starts.len() {
@@ -148,13 +156,30 @@ impl Batch {
         Ok(())
     }
 
+    /// Puts the operations of another before its own.
+    pub(crate) fn prepend(&mut self, before: &Self) -> Result<(), StoreError> {
+        self.check_room(before.len(), before.operations().len())?;
+        let by = before.operations().len() as u32;
+        self.bytes.splice(self.header..self.header, before.operations().iter().copied());
+        let own = self.starts.iter().map(|start| start + by);
+        // Where they begin in the other, they have its header before them.
+        let theirs = before.starts.iter().map(|start| start - before.header as u32 + self.header as u32);
+        self.starts = theirs.chain(own).collect();
+        self.index_anew();
+        Ok(())
+    }
+
     /// Forgets all operations but the first `len`.
     pub(crate) fn cut(&mut self, len: usize) {
         let Some(end) = self.starts.get(len).copied() else { return };
         self.bytes.truncate(end as usize);
         self.starts.truncate(len);
+        self.index_anew();
+    }
+
+    fn index_anew(&mut self) {
         self.index.clear();
-        if len > LINEAR_MAX {
+        if self.starts.len() > LINEAR_MAX {
             let known = self.starts.clone();
             let keys = known.iter().filter_map(|start| Some((self.op_at(*start)?.key().to_vec(), *start)));
             self.index = keys.collect();

@@ -6,6 +6,7 @@ use duramen_tree::{Forest, NodeId, Tree};
 
 use crate::error::StoreError;
 use crate::history::{Keep, Points};
+use crate::index::Known;
 use crate::lock_order::{Mutex, MutexGuard, ReadGuard, RwLock, WriteGuard, META, TREE};
 use crate::names::DEFAULT_BRANCH;
 use crate::slot::Slot;
@@ -60,6 +61,7 @@ pub(crate) struct BranchState {
     floor: AtomicU64,
     /// Whether each commit is retained.
     keeps_each: AtomicBool,
+    indexes: Known,
     deleted: AtomicBool,
 }
 
@@ -93,7 +95,8 @@ impl BranchState {
     pub(crate) fn new(id: u64, name: String, slot: Slot, meta: Meta) -> Self {
         let (floor, deleted) = (AtomicU64::new(0), AtomicBool::new(false));
         let keeps_each = AtomicBool::new(meta.points.keep().is_some_and(Keep::is_each_commit));
-        Self { id, name, slot: RwLock::new(slot), meta: Mutex::new(meta), floor, keeps_each, deleted }
+        let (slot, meta, indexes) = (RwLock::new(slot), Mutex::new(meta), Known::default());
+        Self { id, name, slot, meta, floor, keeps_each, indexes, deleted }
     }
 
     pub(crate) fn with_floor(self, floor: u64) -> Self {
@@ -170,9 +173,24 @@ impl BranchState {
         slots.into_iter().filter_map(open).collect()
     }
 
-    /// The slot for writing, which only the holder of the writer's lock does.
+    /// The slot for writing, which only the holder of the writer's lock does: what was known of the tree's indexes is
+    /// not known any more.
     pub(crate) fn slot_mut(&self, _writer: &Writer) -> WriteGuard<'_, Slot, TREE> {
+        let slot = self.slot.write();
+        self.indexes.forget();
+        slot
+    }
+
+    /// The slot for a commit, which keeps what is known of the tree's indexes.
+    #[inline]
+    pub(crate) fn slot_for_commit(&self, _writer: &Writer) -> WriteGuard<'_, Slot, TREE> {
         self.slot.write()
+    }
+
+    /// What is known of the indexes of the branch, for the holder of the writer's lock.
+    #[inline]
+    pub(crate) fn indexes(&self) -> &Known {
+        &self.indexes
     }
 
     pub(crate) fn share(&self) -> Slot {

@@ -4,11 +4,13 @@ use std::ops::ControlFlow;
 
 use duramen_tree::{BulkBuilder, KeyRange, Tree, TreeError};
 
+use crate::access::Access;
 use crate::branch::Branch;
 use crate::engine::{CheckpointGuard, Engine};
 use crate::error::StoreError;
 use crate::garbage::Tombstone;
 use crate::history::note_dropped;
+use crate::index::index_of;
 use crate::keys::{self, Primitive};
 use crate::kv::AsKey;
 use crate::names::{check_key_bytes, check_space};
@@ -37,7 +39,7 @@ impl Branch {
     /// ```
     ///
     /// # Errors
-    /// When the keys are not in order, a key or value breaks a limit, another commit on the branch came between
+    /// When the keys are not in order, a key or value breaks a limit, pairs of the space are indexed, another commit on the branch came between
     /// ([`StoreError::TransactionConflict`]), or nothing can be written.
     pub fn bulk_load<K: AsKey, V: Encode>(
         &self,
@@ -51,6 +53,12 @@ impl Branch {
         // What others wrote is stored first, so that little is left to do while they wait at the end.
         engine.checkpoint_locked(&guard, false)?;
         let snapshot = self.snapshot()?;
+        if let Some(index) = snapshot.peek(|view| index_of(view, Primitive::Kv, space))? {
+            let reason = format!(
+                "index {index:?} is of pairs of space {space:?}; drop it, load, and create it again, or put the pairs"
+            );
+            return Err(StoreError::InvalidInput { what: "a load", reason });
+        }
         let mut builder = BulkBuilder::new(engine.forest());
         let mut load = Load { engine, space, next: 0, end: 0, rows: 0 };
         match load.run(&mut builder, &snapshot, pairs.into_iter()) {

@@ -14,7 +14,7 @@ pub(crate) fn display_key(primitive: Primitive, key: &[u8]) -> Option<String> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     match primitive {
         Primitive::Kv => Some(kv::display(key).into_owned()),
-        Primitive::State | Primitive::Json => Some(text(key)),
+        Primitive::State | Primitive::Json | Primitive::Index => Some(text(key)),
         Primitive::Event => match part_of(key)? {
             EventPart::Entry(seq) => Some(seq.to_string()),
             EventPart::Index { .. } => None,
@@ -34,6 +34,7 @@ pub(crate) fn display_value(primitive: Primitive, bytes: &[u8]) -> Json {
         Primitive::Json => serde_json::from_slice(bytes).ok(),
         Primitive::Event => display_event(bytes),
         Primitive::Vector => display_vector(bytes),
+        Primitive::Index => bytes.get(1..).and_then(|text| serde_json::from_slice(text).ok()),
     };
     decoded.unwrap_or_else(|| Json::String(String::from_utf8_lossy(bytes).into_owned()))
 }

@@ -101,6 +101,34 @@ pub enum StoreError {
         /// Its metric.
         metric: String,
     },
+    /// There is no such index.
+    #[error("there is no index {name:?} in space {space:?}{}", did_you_mean(.hint))]
+    IndexNotFound {
+        /// The name that was asked for.
+        name: String,
+        /// The space that was looked in.
+        space: String,
+        /// The name that was probably meant.
+        hint: Option<String>,
+    },
+    /// There is another index of that name.
+    #[error("there is an index {name:?} already: {index}; choose another name or drop it first")]
+    IndexExists {
+        /// The name.
+        name: String,
+        /// What it is of.
+        index: String,
+    },
+    /// Two rows would have the same values in a unique index.
+    #[error("{row} and {other} would have the same values in unique index {index:?}; change one of the two")]
+    NotUnique {
+        /// The index.
+        index: String,
+        /// The key of a row.
+        row: String,
+        /// The key of the other.
+        other: String,
+    },
     /// A name is not allowed.
     #[error("{what} {name:?} is not allowed: {reason}")]
     InvalidName {
@@ -310,7 +338,9 @@ impl StoreError {
     /// The name that was probably meant, if the error is about one that does not exist.
     pub fn hint(&self) -> Option<&str> {
         match self {
-            Self::BranchNotFound { hint, .. } | Self::CollectionNotFound { hint, .. } => hint.as_deref(),
+            Self::BranchNotFound { hint, .. }
+            | Self::CollectionNotFound { hint, .. }
+            | Self::IndexNotFound { hint, .. } => hint.as_deref(),
             _ => None,
         }
     }

@@ -113,9 +113,11 @@ fn fill(
     let (mut next, mut end, mut rows) = (0, 0, 0_u64);
     let mut failed = None;
     let mut take = |key: &[u8], value: &[u8]| -> Result<(), StoreError> {
-        let (_, space, _) =
-            keys::split(key).ok_or_else(|| StoreError::Damaged("it has a key of an unknown kind".into()))?;
-        check_space(space)?;
+        if !keys::is_entry(key) {
+            let unknown = || StoreError::Damaged("it has a key of an unknown kind".into());
+            let (_, space, _) = keys::split(key).ok_or_else(unknown)?;
+            check_space(space)?;
+        }
         if next == end {
             end = engine.reserve_versions(VERSIONS)?;
             next = end - u64::from(VERSIONS);

@@ -359,7 +359,7 @@ impl Branch {
         key: impl crate::kv::AsKey,
         limit: usize,
     ) -> Result<Vec<KeyState>, StoreError> {
-        if matches!(primitive, Primitive::Event | Primitive::Vector) {
+        if matches!(primitive, Primitive::Event | Primitive::Vector | Primitive::Index) {
             let reason = format!("{primitive} has none; pairs, cells and documents have");
             return Err(StoreError::InvalidInput { what: "the history of a key", reason });
         }

@@ -22,11 +22,18 @@ pub enum Primitive {
     Json = 0x40,
     /// Vector collections.
     Vector = 0x50,
+    /// Indexes, as they were declared. Their entries lie behind, under [`ENTRIES`].
+    Index = 0x60,
 }
+
+/// What the keys of the entries of indexes begin with. They follow from the other data, so nobody is shown them, and they
+/// come behind all of it.
+const ENTRIES: u8 = 0x61;
 
 impl Primitive {
     /// All of them, in the order in which they lie in a tree.
-    pub const ALL: [Self; 5] = [Self::Kv, Self::State, Self::Event, Self::Json, Self::Vector];
+    pub const ALL: [Self; 6] =
+        [Self::Kv, Self::State, Self::Event, Self::Json, Self::Vector, Self::Index];
 
     /// Its name in messages and on the command line.
     pub fn name(self) -> &'static str {
@@ -36,6 +43,7 @@ impl Primitive {
             Self::Event => "event",
             Self::Json => "json",
             Self::Vector => "vector",
+            Self::Index => "index",
         }
     }
 
@@ -57,7 +65,7 @@ impl std::str::FromStr for Primitive {
         Self::ALL
             .into_iter()
             .find(|primitive| primitive.name() == text)
-            .ok_or_else(|| format!("{text:?} is not a kind of data: use kv, state, event, json or vector"))
+            .ok_or_else(|| format!("{text:?} is not a kind of data: use kv, state, event, json, vector or index"))
     }
 }
 
@@ -91,7 +99,23 @@ pub(crate) fn key(primitive: Primitive, space: &str, rest: &[u8]) -> KeyBuf {
     key
 }
 
-/// Takes a key of the tree apart.
+/// What the keys of the entries of an index begin with.
+pub(crate) fn entries(space: &str, index: &str) -> KeyBuf {
+    let mut key = KeyBuf::new();
+    key.push(ENTRIES);
+    for name in [space_bytes(space), index.as_bytes()] {
+        key.extend_from_slice(name);
+        key.push(0);
+    }
+    key
+}
+
+/// Whether a key of the tree is that of an entry of an index.
+pub(crate) fn is_entry(key: &[u8]) -> bool {
+    key.first() == Some(&ENTRIES)
+}
+
+/// Takes a key of the tree apart; none for an entry of an index.
 pub(crate) fn split(key: &[u8]) -> Option<(Primitive, &str, &[u8])> {
     let (first, rest) = key.split_first()?;
     let primitive = Primitive::from_byte(*first)?;

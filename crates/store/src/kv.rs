@@ -10,6 +10,7 @@ use duramen_tree::KeyRange;
 
 use crate::access::{Access, Space};
 use crate::error::StoreError;
+use crate::index::{explain, find, Found, Plan, Query, RawRow};
 use crate::keys::{self, KeyBuf, Primitive};
 use crate::names::check_key_bytes;
 use crate::value::{check_encoded, Encode, Value, ValueRef};
@@ -339,6 +340,43 @@ impl<'s, S: Access> Kv<'s, S> {
             }
         })?;
         failed.map_or(Ok(pairs), |error| Err(error.into()))
+    }
+
+    /// The pairs that fulfil a query, at most `limit`: through an index where one helps, or else by a look at each. The
+    /// fields of a value are those of its JSON, and `$` is the value itself.
+    ///
+    /// ```
+    /// use duramen_store::index::{Index, Query};
+    /// use duramen_store::{Primitive, Scope, Store};
+    /// # let store = Store::memory();
+    /// # let main = store.branch("main")?;
+    /// main.indexes().create("by-value", &Index::new(Primitive::Kv, ["$"]))?;
+    /// main.kv().put_many([("oak", 30), ("yew", 12), ("ash", 25)])?;
+    /// let tall = Query::new("$ > 20".parse().expect("a filter")).order(["$"]);
+    /// let found = main.kv().find(&tall, 1)?;
+    /// assert_eq!((found.rows[0].0.as_text(), found.examined), (Some("ash"), 2));
+    /// let next = found.next.expect("there is one more");
+    /// assert_eq!(main.kv().find(&tall.after(next), 1)?.rows[0].0, "oak");
+    /// # Ok::<(), duramen_store::StoreError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When the store cannot be read, or a value or an index is damaged.
+    pub fn find(&self, query: &Query, limit: usize) -> Result<Found<Pair>, StoreError> {
+        let space = self.space.name();
+        let found = self.space.scope().read(|view| find(view, Primitive::Kv, space, query, limit))?;
+        let row = |(key, value): RawRow| Ok((Key::new(key), Value::decode(&value)?));
+        let rows = found.rows.into_iter().map(row).collect::<Result<_, StoreError>>()?;
+        Ok(Found { rows, next: found.next, examined: found.examined })
+    }
+
+    /// How a query would be done.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn explain(&self, query: &Query) -> Result<Plan, StoreError> {
+        let space = self.space.name();
+        self.space.scope().read(|view| explain(view, Primitive::Kv, space, query))
     }
 
     /// The keys that begin with `prefix`, after the key `after` if there is one, at most `limit`.

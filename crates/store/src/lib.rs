@@ -12,6 +12,8 @@
 //! | documents | [`json::Documents`] | JSON that is read and set at paths |
 //! | vectors | [`vector::Vectors`] | collections, searched exactly |
 //!
+//! Pairs and documents are found by what they hold, through an [`index`] if one is declared.
+//!
 //! All of them are reached through a [`Scope`]: a [`Branch`], a [`Transaction`], or a [`Snapshot`].
 //!
 //! ```
@@ -50,11 +52,13 @@ mod engine;
 mod error;
 pub mod event;
 mod exchange;
+pub mod filter;
 mod folder;
 mod follower;
 mod garbage;
 mod held;
 mod history;
+pub mod index;
 pub mod json;
 mod keys;
 pub mod kv;

@@ -558,7 +558,7 @@ fn encode(
         }
         Primitive::State => state::encode_next(ours, value, &mut bytes)?,
         Primitive::Json => bytes = Json::from_value(value)?.as_str().as_bytes().to_vec(),
-        Primitive::Event | Primitive::Vector => {
+        Primitive::Event | Primitive::Vector | Primitive::Index => {
             let reason =
                 format!("a resolver can choose ours, theirs or deletion for {primitive}, not a value");
             return Err(StoreError::InvalidInput { what: "a resolution", reason });

@@ -9,6 +9,7 @@ use crate::access::{Access, Space};
 use crate::branch::Branch;
 use crate::error::StoreError;
 use crate::event::Events;
+use crate::index::Indexes;
 use crate::json::Documents;
 use crate::keys::{self, KeyBuf, Primitive};
 use crate::kv::Kv;
@@ -88,6 +89,11 @@ pub trait Scope: Access {
     fn vectors(&self) -> Vectors<'_, Self> {
         default_space(self).vectors()
     }
+
+    /// The indexes of the default space.
+    fn indexes(&self) -> Indexes<'_, Self> {
+        default_space(self).indexes()
+    }
 }
 
 impl Branch {
@@ -164,5 +170,10 @@ impl<'s, S: Access> Space<'s, S> {
     /// Its vector collections.
     pub fn vectors(&self) -> Vectors<'s, S> {
         Vectors::new(*self)
+    }
+
+    /// Its indexes, on pairs and documents.
+    pub fn indexes(&self) -> Indexes<'s, S> {
+        Indexes::new(*self)
     }
 }

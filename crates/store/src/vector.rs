@@ -3,7 +3,6 @@
 mod codes;
 mod collections;
 mod exact;
-mod filter;
 mod metric;
 mod quantise;
 mod row;
@@ -13,7 +12,6 @@ pub(crate) use collections::{collection_of, ranges_of, shape};
 pub use collections::{
     Collection, CollectionInfo, Match, Record, SearchOptions, Vectors, METADATA_BYTES_MAX,
 };
-pub use filter::{Condition, Filter, FilterError, FilterOp};
 pub use metric::Metric;
 pub use quantise::Block;
 pub use row::{check_vector, decode_row, encode_row, Row, VectorError, MAX_DIMENSION};

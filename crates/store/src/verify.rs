@@ -7,6 +7,8 @@ use serde::Serialize;
 
 use crate::branch_state::BranchState;
 use crate::error::StoreError;
+use crate::index;
+use crate::overlay::Reader;
 use crate::slot::Slot;
 use crate::store::Store;
 
@@ -50,7 +52,7 @@ impl Verified {
 impl Store {
     /// Reads every node of every branch, of what their merges compare with, and of their retained states, and checks it against the checksum that the
     /// node above has of it: so bytes that were changed, lost, or taken from another place are found. What is in memory was
-    /// checked when it was read, and what the log holds when the store was opened. Others go on reading and writing. `progress` is told how many bytes were
+    /// checked when it was read, and what the log holds when the store was opened. The indexes of each branch are held against its rows. Others go on reading and writing. `progress` is told how many bytes were
     /// read.
     ///
     /// # Errors
@@ -65,7 +67,9 @@ impl Store {
         let mut found = Vec::with_capacity(branches.len());
         for branch in branches {
             let (bases, history) = (bases_of(&branch), branch.meta().points.slots());
-            let damage = seen.look_through(self, branch.share())?;
+            let present = branch.share();
+            let damage = seen.look_through(self, present.share())?;
+            let damage = damage.map_or_else(|| check_indexes(self, present), |damage| Ok(Some(damage)))?;
             let mut base_damage = None;
             for base in bases {
                 base_damage = base_damage.or(seen.look_through(self, base)?);
@@ -78,6 +82,16 @@ impl Store {
             found.push(VerifiedBranch { name, damage, base_damage, history_damage });
         }
         Ok(Verified { nodes: seen.nodes.len() as u64, bytes: seen.bytes, branches: found })
+    }
+}
+
+/// What is wrong with the indexes of a tree that is whole.
+fn check_indexes(store: &Store, mut slot: Slot) -> Result<Option<String>, StoreError> {
+    let forest = store.engine().forest();
+    let tree = slot.tree(forest)?;
+    match index::check(&Reader { forest, tree, floor: 0 }) {
+        Err(error @ StoreError::Damaged(_)) => Ok(Some(error.to_string())),
+        checked => checked,
     }
 }
 

@@ -26,6 +26,7 @@ __all__ = [
     "Documents",
     "Vectors",
     "Collection",
+    "Indexes",
     "Follower",
     "Watch",
 ]
@@ -33,7 +34,7 @@ __all__ = [
 _Key = str | bytes | int
 _Value = None | bool | int | float | str | bytes | list[Any] | tuple[Any, ...] | dict[str, Any]
 _State = str | int | datetime
-_Kind = Literal["kv", "state", "event", "json", "vector"]
+_Kind = Literal["kv", "state", "event", "json", "vector", "index"]
 _Level = Literal["memory", "buffered", "strict"]
 _Vector = npt.NDArray[np.float32] | Sequence[float]
 
@@ -82,8 +83,16 @@ class _KeyState(TypedDict):
 
 class _Condition(TypedDict):
     field: str
-    op: Literal["eq", "ne", "gt", "gte", "lt", "lte", "in"]
+    op: Literal["eq", "ne", "gt", "gte", "lt", "lte", "in", "contains"]
     value: Any
+
+_Filter = str | Sequence[_Condition]
+
+class _Index(TypedDict):
+    on: Literal["json", "kv"]
+    fields: list[str]
+    unique: bool
+    where: str
 
 @final
 class Kv:
@@ -97,6 +106,16 @@ class Kv:
         self, *, start: _Key | None = None, end: _Key | None = None, prefix: _Key | None = None
     ) -> int: ...
     def count(self, prefix: _Key = ...) -> int: ...
+    def find(
+        self,
+        filter: _Filter | None = None,
+        *,
+        order: str | Sequence[str] | None = None,
+        backwards: bool = False,
+        prefix: _Key = ...,
+        after: str | None = None,
+        limit: int = 1000,
+    ) -> tuple[list[tuple[str | bytes, Any]], str | None]: ...
     def scan(
         self,
         *,
@@ -140,7 +159,34 @@ class Documents:
     def delete(self, key: str, path: str = "$") -> bool: ...
     def merge_patch(self, key: str, patch: Any) -> int | None: ...
     def keys(self, prefix: str = "", *, after: str | None = None, limit: int = 1000) -> list[str]: ...
+    def find(
+        self,
+        filter: _Filter | None = None,
+        *,
+        order: str | Sequence[str] | None = None,
+        backwards: bool = False,
+        prefix: str = "",
+        after: str | None = None,
+        limit: int = 1000,
+    ) -> tuple[list[tuple[str, Any]], str | None]: ...
+    def explain(
+        self, filter: _Filter | None = None, *, order: str | Sequence[str] | None = None
+    ) -> str: ...
     def __contains__(self, key: str, /) -> bool: ...
+
+@final
+class Indexes:
+    def create(
+        self,
+        name: str,
+        fields: str | Sequence[str],
+        *,
+        on: Literal["json", "kv"] = "json",
+        unique: bool = False,
+        where: _Filter | None = ...,
+    ) -> bool: ...
+    def drop(self, name: str) -> bool: ...
+    def list(self) -> dict[str, _Index]: ...
 
 @final
 class Vectors:
@@ -159,7 +205,7 @@ class Collection:
     def get(self, key: str) -> tuple[npt.NDArray[np.float32], Any] | None: ...
     def delete(self, key: str) -> bool: ...
     def search(
-        self, query: _Vector, k: int = 10, *, filter: Sequence[_Condition] | None = None
+        self, query: _Vector, k: int = 10, *, filter: _Filter | None = None
     ) -> list[_Match]: ...
     def __len__(self) -> int: ...
 
@@ -177,6 +223,8 @@ class Space:
     def json(self) -> Documents: ...
     @property
     def vectors(self) -> Vectors: ...
+    @property
+    def indexes(self) -> Indexes: ...
 
 class _Scope:
     def space(self, name: str) -> Space: ...
@@ -191,6 +239,8 @@ class _Scope:
     def json(self) -> Documents: ...
     @property
     def vectors(self) -> Vectors: ...
+    @property
+    def indexes(self) -> Indexes: ...
 
 @final
 class Branch(_Scope):

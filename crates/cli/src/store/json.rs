@@ -2,12 +2,15 @@
 
 use super::{
     handle::Handle,
+    index::Find,
     input,
     listing::{self, Counted, Keys},
 };
 use crate::{context::Outcome, failure::Failure, output};
 use clap::Subcommand;
+use duramen_store::index::Found;
 use duramen_store::json::Path;
+use duramen_store::StoreError;
 use serde_json::json;
 use std::{process::ExitCode, str::FromStr};
 
@@ -27,6 +30,10 @@ Examples:
 const PATCH_EXAMPLES: &str = "\
 Examples:
   duramen store json patch user:1 '{\"name\": \"Eva\", \"tags\": null}'";
+const FIND_EXAMPLES: &str = "\
+Examples:
+  duramen store json find 'state = open and at > 100' --order at --limit 10
+  duramen store json find 'state = open' --explain         which index it goes through";
 const LIST_EXAMPLES: &str = "\
 Examples:
   duramen store json list --prefix user: --limit 10";
@@ -74,6 +81,9 @@ pub(crate) enum Json {
         /// The patch, JSON; `-` reads it from the standard input
         patch: String,
     },
+    /// Print the documents that fulfil a filter, with their keys
+    #[command(after_help = FIND_EXAMPLES)]
+    Find(Find),
     /// List the keys of documents
     #[command(after_help = LIST_EXAMPLES)]
     List(Keys),
@@ -123,6 +133,21 @@ pub(crate) fn run(handle: &Handle, verb: Json) -> Outcome {
                 handle.say(&answer, format_args!("patched, version {version}"))
             })
         }
+        Json::Find(find) => handle.look(|space| {
+            let docs = space.json();
+            find.run(
+                handle,
+                |query| Ok(docs.explain(query)?),
+                |query, limit| {
+                    let found = docs.find(query, limit)?;
+                    let row = |(key, text): (String, duramen_store::json::Json)| {
+                        text.to_value().map(|value| (key, value)).map_err(StoreError::from)
+                    };
+                    let rows = found.rows.into_iter().map(row).collect::<Result<_, _>>()?;
+                    Ok(Found { rows, next: found.next, examined: found.examined })
+                },
+            )
+        }),
         Json::List(keys) => handle.look(|space| {
             listing::page(handle, &space.json().list(&keys.prefix, keys.after.as_deref(), keys.limit)?)
         }),

@@ -2,6 +2,7 @@
 
 use super::{
     handle::Handle,
+    index::Find,
     input,
     listing::{self, Counted, Keys, Lines},
     value::{self, Given, Kind},
@@ -12,7 +13,7 @@ use crate::{
     output,
 };
 use clap::{Args, Subcommand, ValueEnum};
-use duramen_store::{kv::Key, Branch, Snapshot, Space, Value};
+use duramen_store::{index::Found, kv::Key, Branch, Primitive, Scope, Snapshot, Space, Value};
 use serde::Deserialize;
 use serde_json::json;
 use std::{
@@ -59,6 +60,10 @@ Examples:
 const COUNT_EXAMPLES: &str = "\
 Examples:
   duramen store kv count --prefix user:";
+const FIND_EXAMPLES: &str = "\
+Examples:
+  duramen store kv find '$ >= 20' --order '$' --limit 10      `$` is the value itself
+  duramen store kv find 'age > 30 and name contains \"a\"'";
 const LOAD_EXAMPLES: &str = "\
 Examples:
   duramen store kv load < pairs.jsonl              lines like {\"key\": \"user:1\", \"value\": \"Ada\"}
@@ -129,6 +134,9 @@ pub(crate) enum Kv {
     /// Print keys with their values, in order
     #[command(after_help = SCAN_EXAMPLES)]
     Scan(Scan),
+    /// Print the pairs whose values fulfil a filter
+    #[command(after_help = FIND_EXAMPLES)]
+    Find(Find),
     /// Count keys
     #[command(after_help = COUNT_EXAMPLES)]
     Count {
@@ -257,6 +265,19 @@ pub(crate) fn run(handle: &Handle, verb: Kv) -> Outcome {
             let after = keys.after.as_deref().map(|after| digits.key(after)).transpose()?;
             listing::page(handle, &space.kv().list(prefix, after.as_deref(), keys.limit)?)
         }),
+        Kv::Find(find) => handle.look(|space| {
+            let pairs = space.kv();
+            find.run(
+                handle,
+                |query| Ok(pairs.explain(query)?),
+                |query, limit| {
+                    let found = pairs.find(query, limit)?;
+                    let row = |(key, value): (Key, Value)| value::json(&value).map(|value| (key, value));
+                    let rows = found.rows.into_iter().map(row).collect::<Result<_, _>>()?;
+                    Ok(Found { rows, next: found.next, examined: found.examined })
+                },
+            )
+        }),
         Kv::Scan(scan) => handle.look(|space| self::scan(handle, space, &scan)),
         Kv::Count { counted, digits } => handle.look(|space| {
             let count = space.kv().count(digits.key(&counted.prefix)?)?;
@@ -363,8 +384,10 @@ fn load(handle: &Handle, load: &Load) -> Outcome {
         let branch = handle.branch(store)?;
         let infos = store.branches(false)?;
         let entries = infos.iter().find(|info| info.name == branch.name()).map_or(0, |info| info.entries);
-        // A bulk load writes the whole branch again, which pays where most of it is new.
-        let bulk = sorted && count as u64 > entries;
+        let indexes = branch.space(handle.space_name())?.indexes().list()?;
+        let is_indexed = indexes.iter().any(|(_, index)| index.on == Primitive::Kv);
+        // A bulk load writes the whole branch again, which pays where most of it is new, and writes no entries of indexes.
+        let bulk = sorted && count as u64 > entries && !is_indexed;
         if bulk {
             branch.bulk_load(handle.space_name(), pairs)?;
         } else {
@@ -378,7 +401,6 @@ fn load(handle: &Handle, load: &Load) -> Outcome {
 }
 
 fn put_in_batches(branch: &Branch, space: &str, pairs: &[(Key, Value)]) -> Result<(), Failure> {
-    use duramen_store::Scope;
     let space = branch.space(space)?;
     for (index, batch) in pairs.chunks(BATCH_PAIRS).enumerate() {
         let batch = batch.iter().map(|(key, value)| (key, value));

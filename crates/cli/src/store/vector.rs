@@ -7,7 +7,8 @@ use super::{
 };
 use crate::{context::Outcome, failure::Failure, output};
 use clap::{Args, Subcommand};
-use duramen_store::vector::{Condition, Filter, Metric, SearchOptions};
+use duramen_store::filter::{Condition, Filter};
+use duramen_store::vector::{Metric, SearchOptions};
 use serde::Deserialize;
 use serde_json::{json, Value};
 use std::{process::ExitCode, str::FromStr};

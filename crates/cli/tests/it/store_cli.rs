@@ -6,6 +6,7 @@ mod documents;
 mod events;
 mod graphs;
 mod history;
+mod indexes;
 mod packs;
 mod pairs;
 mod place;

@@ -15,7 +15,7 @@ use crate::writer::Writer;
 
 /// Has the points of a branch take note of what it has dropped until now.
 pub(crate) fn note_dropped(branch: &BranchState, points: &mut Points, writer: &Writer) {
-    if let Slot::Open(tree) = &mut *branch.slot_mut(writer) {
+    if let Slot::Open(tree) = &mut *branch.slot_for_commit(writer) {
         if tree.has_dropped() {
             points.note_dropped(tree.take_dropped());
         }

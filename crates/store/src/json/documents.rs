@@ -11,6 +11,7 @@ use super::path::{Path, PathError};
 use super::text::{self, Splice};
 use crate::access::{Access, Edit, Space};
 use crate::error::StoreError;
+use crate::index::{explain, find, Found, Plan, Query, RawRow};
 use crate::keys::{self, KeyBuf, Primitive};
 use crate::kv::{count_keys, list_keys, Page};
 use crate::names::check_key;
@@ -260,6 +261,43 @@ impl<'s, S: Access> Documents<'s, S> {
     /// When the store cannot be read.
     pub fn count(&self, prefix: &str) -> Result<u64, StoreError> {
         count_keys(&self.space, Primitive::Json, prefix)
+    }
+
+    /// The documents that fulfil a query, at most `limit`: through an index where one helps, or else by a look at each.
+    ///
+    /// ```
+    /// use duramen_store::index::Query;
+    /// use duramen_store::{Scope, Store};
+    /// # let store = Store::memory();
+    /// # let main = store.branch("main")?;
+    /// main.json().set("oak", "", &serde_json::json!({"height": 30}))?;
+    /// main.json().set("yew", "", &serde_json::json!({"height": 12}))?;
+    /// let found = main.json().find(&Query::new("height > 20".parse().expect("a filter")), 10)?;
+    /// assert_eq!((found.rows[0].0.as_str(), found.examined), ("oak", 2));
+    /// # Ok::<(), duramen_store::StoreError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When the store cannot be read, or a document or an index is damaged.
+    pub fn find(&self, query: &Query, limit: usize) -> Result<Found<(String, Json)>, StoreError> {
+        let space = self.space.name();
+        let found = self.space.scope().read(|view| find(view, Primitive::Json, space, query, limit))?;
+        let row = |(key, text): RawRow| {
+            let key = String::from_utf8(key)
+                .map_err(|_| StoreError::Damaged("the key of a document is not text".into()))?;
+            Ok((key, Json::from_stored(text)?))
+        };
+        let rows = found.rows.into_iter().map(row).collect::<Result<_, StoreError>>()?;
+        Ok(Found { rows, next: found.next, examined: found.examined })
+    }
+
+    /// How a query would be done.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn explain(&self, query: &Query) -> Result<Plan, StoreError> {
+        let space = self.space.name();
+        self.space.scope().read(|view| explain(view, Primitive::Json, space, query))
     }
 
     fn places<'i, K: AsRef<str>, P: ToPath>(

@@ -12,12 +12,12 @@ use serde_json::Value;
 
 use super::codes::Coding;
 use super::exact;
-use super::filter::Filter;
 use super::metric::Metric;
 use super::row::{check_dimension, check_vector, decode_row, encode_row, parse_metadata, VectorError};
 use super::search::Query;
 use crate::access::{Access, Edit, Space, View};
 use crate::error::StoreError;
+use crate::filter::Filter;
 use crate::json::{JsonError, MAX_DOCUMENT_DEPTH};
 use crate::keys::{self, KeyBuf, Primitive};
 use crate::kv::{count_keys, end_of, list_keys, Page};

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::codes::{check_row, parts, Coding, Rows};
-use super::filter::Filter;
 use super::row::decode_row;
 use super::search::{Hit, Query, Searcher};
 use crate::access::View;
 use crate::error::StoreError;
+use crate::filter::Filter;
 
 /// A row that was found: the whole key of the tree, and the metadata as stored.
 pub(super) struct Found {
@@ -56,7 +56,7 @@ impl Search<'_> {
     fn accepts(&self, rows: &Rows, row: usize) -> Result<bool, StoreError> {
         rows.show(self.view, self.coding, row, |key, value| {
             let is_own = self.written.contains_key(key);
-            Ok(!is_own && self.filter.matches_bytes(decode_row(value)?.metadata_bytes())?)
+            Ok(!is_own && decode_row(value)?.fulfils(self.filter)?)
         })
     }
 
@@ -96,7 +96,7 @@ impl Search<'_> {
             let Some(value) = value else { continue };
             let row = decode_row(value)?;
             check_row(key, &row, self.coding)?;
-            if self.filter.matches_bytes(row.metadata_bytes())? {
+            if row.fulfils(self.filter)? {
                 let score = self.query.score(row.vector_bytes())?;
                 all.push(found(key, value, score, self.query.metric().distance(score))?);
             }

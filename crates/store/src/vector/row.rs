@@ -5,6 +5,8 @@
 
 use serde_json::Value;
 
+use crate::filter::Filter;
+
 /// The most dimensions that a vector may have.
 pub const MAX_DIMENSION: usize = 8192;
 
@@ -168,6 +170,14 @@ impl<'a> Row<'a> {
     /// [`VectorError::Damaged`] when it is not JSON.
     pub fn metadata(&self) -> Result<Option<Value>, VectorError> {
         self.metadata_bytes().map(parse_metadata).transpose()
+    }
+
+    /// Whether its metadata fulfils a filter; a row without any has no fields.
+    pub(super) fn fulfils(&self, filter: &Filter) -> Result<bool, VectorError> {
+        if filter.is_empty() {
+            return Ok(true);
+        }
+        Ok(filter.matches(&self.metadata()?.unwrap_or_default()))
     }
 }
 

@@ -19,6 +19,7 @@ mod held_snapshots;
 mod history;
 mod hostile_bytes;
 mod imports;
+mod indexes;
 mod interleavings;
 mod json_documents;
 mod keys;

@@ -65,3 +65,18 @@ fn damaged_rows_are_told_and_never_panic() {
         }
     }
 }
+
+#[test]
+fn a_row_without_metadata_has_no_fields() {
+    let filter = |text: &str| text.parse::<Filter>().unwrap();
+    let row = |metadata: Option<&Value>| encode_row(1, &[0.5], metadata).unwrap();
+    let (bare, full) = (row(None), row(Some(&serde_json::json!({ "year": 1 }))));
+    let (bare, full) = (decode_row(&bare).unwrap(), decode_row(&full).unwrap());
+    assert_eq!(bare.fulfils(&filter("year = 1")), Ok(false));
+    assert_eq!(bare.fulfils(&filter("year != 1")), Ok(true));
+    assert_eq!(bare.fulfils(&Filter::default()), Ok(true));
+    assert_eq!(full.fulfils(&filter("year = 1")), Ok(true));
+    let mut damaged = encode_row(1, &[0.5], None).unwrap();
+    damaged.push(b'{');
+    assert!(decode_row(&damaged).unwrap().fulfils(&filter("year = 1")).is_err());
+}

@@ -1,7 +1,8 @@
 use serde_json::json;
 
 use super::*;
-use crate::vector::{decode_row, encode_row, Filter};
+use crate::filter::Filter;
+use crate::vector::{decode_row, encode_row};
 
 const METRICS: [Metric; 3] = [Metric::Cosine, Metric::Dot, Metric::Euclidean];
 
@@ -285,7 +286,7 @@ fn a_filter_is_asked_only_about_rows_that_may_win() {
     let mut asked = 0;
     let accept = |row: usize| {
         asked += 1;
-        filter.matches_bytes(rows[row].metadata_bytes()).unwrap()
+        rows[row].fulfils(&filter).unwrap()
     };
     searcher.offer(&block, 3, accept).unwrap();
     assert!(asked < 600, "the filter ran on {asked} of 3000 rows");

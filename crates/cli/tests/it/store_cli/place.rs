@@ -180,7 +180,7 @@ fn a_damaged_store_is_no_panic() {
 fn every_verb_of_the_store_is_tested_here() {
     let shell = Shell::new();
     let sources: String =
-        ["branches", "documents", "events", "history", "packs", "pairs", "place", "vectors"]
+        ["branches", "documents", "events", "history", "indexes", "packs", "pairs", "place", "vectors"]
             .iter()
             .map(|name| {
                 let path = format!("{}/tests/it/store_cli/{name}.rs", env!("CARGO_MANIFEST_DIR"));

@@ -1,4 +1,4 @@
-//! Conditions on the metadata of vectors.
+//! Conditions on documents, pairs, and the metadata of vectors.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -7,16 +7,15 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value};
 
-use super::row::{parse_metadata, VectorError};
-
 /// Conditions that must all hold; without any, everything matches.
 ///
 /// In JSON a list of `{"field": "year", "op": "gte", "value": 2020}`. As text `year >= 2020 and tag in ["a", "b"]`,
 /// with the operators `=` (or `==`), `!=`, `>`, `>=`, `<`, `<=`, `in` and `contains`. Values are JSON; a single word
-/// may go without quotes. A field name of other characters than letters, digits, `_`, `-` and `.` stands in quotes.
+/// may go without quotes. A field name of other characters than letters, digits, `_`, `-` and `.` stands in quotes; `$` is
+/// the whole value.
 ///
 /// ```
-/// use duramen_store::vector::Filter;
+/// use duramen_store::filter::Filter;
 /// let filter: Filter = r#"year>=2020 and tags contains "x""#.parse().unwrap();
 /// assert!(filter.matches(&serde_json::json!({"year": 2021.5, "tags": ["x", "y"]})));
 /// assert!(!filter.matches(&serde_json::json!({"year": "2021", "tags": ["x"]})));
@@ -34,7 +33,7 @@ pub struct Filter {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Condition {
-    /// The field: a key of the metadata object or, when there is no such key, a path of keys with dots between.
+    /// The field: a key of the object or, when there is no such key, a path of keys with dots between, or `$` for all of it.
     pub field: String,
     /// The comparison.
     pub op: FilterOp,
@@ -101,20 +100,6 @@ impl Filter {
     pub fn matches(&self, metadata: &Value) -> bool {
         self.conditions.iter().all(|condition| condition.matches(metadata))
     }
-
-    /// Whether every condition holds for a row's metadata as stored; a row without any has no fields.
-    ///
-    /// # Errors
-    /// [`VectorError::Damaged`] when it is not JSON.
-    pub fn matches_bytes(&self, metadata: Option<&[u8]>) -> Result<bool, VectorError> {
-        if self.is_empty() {
-            return Ok(true);
-        }
-        match metadata {
-            Some(bytes) => Ok(self.matches(&parse_metadata(bytes)?)),
-            None => Ok(self.matches(&Value::Null)),
-        }
-    }
 }
 
 impl Condition {
@@ -141,12 +126,19 @@ impl Condition {
     }
 }
 
-fn find<'a>(metadata: &'a Value, field: &str) -> Option<&'a Value> {
+/// A field of a value, as [`Condition::field`] names it.
+pub(crate) fn find<'a>(metadata: &'a Value, field: &str) -> Option<&'a Value> {
     metadata.get(field).or_else(|| {
+        if field == WHOLE {
+            return Some(metadata);
+        }
         let mut keys = field.contains('.').then(|| field.split('.'))?;
         keys.try_fold(metadata, |value, key| value.get(key))
     })
 }
+
+/// The name of the whole value.
+const WHOLE: &str = "$";
 
 fn equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
@@ -303,6 +295,8 @@ impl<'a> Parser<'a> {
                 Some(Value::String(field)) => field,
                 _ => return Err(self.expected("a field name")),
             }
+        } else if self.take(WHOLE) {
+            WHOLE.to_owned()
         } else {
             let word = self.word();
             self.at += word.len();
@@ -353,5 +347,5 @@ impl<'a> Parser<'a> {
 }
 
 #[cfg(test)]
-#[path = "../../tests/unit/vector_filter.rs"]
+#[path = "../tests/unit/filter.rs"]
 mod tests;
