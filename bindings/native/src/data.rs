@@ -356,12 +356,30 @@ impl Events {
         page.events.iter().map(|event| event_dict(py, event)).collect()
     }
 
-    /// Checks the chain of hashes. Returns how many events it has.
+    /// Checks the chain of hashes. Returns how many events it has; raises if one of them is not as it was appended.
     fn verify(&self, py: Python<'_>) -> PyResult<u64> {
         within!(py, self.place, |space| {
-            space.events().verify()?;
-            space.events().len()
+            let report = space.events().verify()?;
+            match report.first_bad {
+                Some(bad) => Err(StoreError::Damaged(format!("event {}: {}", bad.seq, bad.reason))),
+                None => Ok(report.checked),
+            }
         })
+    }
+
+    /// The number of the first event that is there: 0 unless the log was trimmed.
+    fn first(&self, py: Python<'_>) -> PyResult<u64> {
+        within!(py, self.place, |space| space.events().first())
+    }
+
+    /// Deletes the events before a number, but for the last one. Returns how many.
+    fn trim(&self, py: Python<'_>, before: u64) -> PyResult<u64> {
+        within!(py, self.place, |space| space.events().trim(before))
+    }
+
+    /// The number of the first event of a time or later, in milliseconds since 1970 (UTC).
+    fn since(&self, py: Python<'_>, at_ms: i64) -> PyResult<u64> {
+        within!(py, self.place, |space| space.events().since(at_ms))
     }
 
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {

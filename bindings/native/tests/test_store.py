@@ -427,3 +427,13 @@ def test_finding_goes_on_page_by_page_and_a_unique_index_refuses() -> None:
     for wrong in ["$ ~", "$ =", 7]:
         with pytest.raises((InvalidRequest, TypeError)):
             main.kv.find(wrong)  # type: ignore[arg-type]
+
+
+def test_a_log_of_events_is_trimmed() -> None:
+    events = Store().branch().events
+    for n in range(6):
+        events.append("tick", {"n": n})
+    assert events.trim(4) == 4
+    assert (events.first(), len(events), events.verify()) == (4, 6, 2)
+    assert [event["seq"] for event in events.range()] == [4, 5]
+    assert (events.since(0), events.since(2**62)) == (4, 6)

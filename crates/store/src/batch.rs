@@ -8,6 +8,8 @@
 
 use std::collections::BTreeMap;
 
+use duramen_tree::KEY_MAX;
+
 use crate::error::StoreError;
 
 /// Operations in one commit, at most.
@@ -100,6 +102,10 @@ impl Batch {
 
     fn start(&mut self, key: &[u8]) -> Result<(), StoreError> {
         self.check_room(1, 0)?;
+        // Lengths of keys have two bytes in the log.
+        if key.len() > KEY_MAX {
+            return Err(StoreError::TooLarge { what: "key of the tree", len: key.len(), max: KEY_MAX });
+        }
         let start = self.bytes.len() as u32;
         if self.starts.len() == LINEAR_MAX {
             for at in 0..self.starts.len() {

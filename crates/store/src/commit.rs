@@ -43,12 +43,16 @@ impl Engine {
         if writer.batch().is_empty() {
             return Ok(writer.version());
         }
-        let mut slot = branch.slot_for_commit(writer);
-        let tree = slot.tree(self.forest())?;
-        branch.indexes().maintain(self.forest(), tree, writer.batch_mut())?;
+        {
+            // The writer's lock keeps the tree as it is, and others go on reading it.
+            let tree = branch.tree(self.forest())?;
+            branch.indexes().maintain(self.forest(), &tree, writer.batch_mut())?;
+        }
         let count = writer.batch().len();
         // Parts that come before the record take one version each.
         let first = writer.version() + 1 + record::parts_before(writer.batch().body().len());
+        let mut slot = branch.slot_for_commit(writer);
+        let tree = slot.tree(self.forest())?;
         // A single operation leaves the tree as it was when it fails; several need their nodes at hand first.
         let single = count == 1;
         if !single {

@@ -17,7 +17,7 @@ pub(crate) fn display_key(primitive: Primitive, key: &[u8]) -> Option<String> {
         Primitive::State | Primitive::Json | Primitive::Index => Some(text(key)),
         Primitive::Event => match part_of(key)? {
             EventPart::Entry(seq) => Some(seq.to_string()),
-            EventPart::Index { .. } => None,
+            EventPart::Index { .. } | EventPart::Start => None,
         },
         Primitive::Vector => {
             let (_, name) = key.split_first()?;

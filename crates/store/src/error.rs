@@ -120,10 +120,12 @@ pub enum StoreError {
         index: String,
     },
     /// Two rows would have the same values in a unique index.
-    #[error("{row} and {other} would have the same values in unique index {index:?}; change one of the two")]
+    #[error("{row} and {other} would have the same values in unique index {index:?} of space {space:?}; change one of the two")]
     NotUnique {
         /// The index.
         index: String,
+        /// Its space.
+        space: String,
         /// The key of a row.
         row: String,
         /// The key of the other.

@@ -5,25 +5,28 @@
 //! index  event prefix of the space, 2, type, 0, seq u64 (big-endian)    -> nothing
 //! ```
 //!
-//! No row says how long the log is: its last entry does. So two appends write no key in common but the next entry.
+//! No row says how long the log is: its last entry does. So two appends write no key in common but the next entry. A log
+//! that was trimmed has a row that says where it begins (`event prefix, 3`); its last event is never trimmed.
 
 mod entry;
 mod tail;
 mod verify;
 
 use std::ops::{Bound, ControlFlow, Range, RangeBounds};
+use std::time::Duration;
 
 use duramen_base::clock;
 use duramen_tree::KeyRange;
 
-use crate::access::{Access, Space, View};
+use crate::access::{Access, Edit, Space, View};
 use crate::error::StoreError;
+use crate::index::RawRow;
 use crate::json::ToJson;
 use crate::names::check_label;
 
 pub use entry::Event;
-use entry::{decode_index, decode_seq, scan, Keys};
-pub(crate) use entry::{keys_of, part_of, EventPart};
+use entry::{decode_index, decode_seq, scan, Stored};
+pub(crate) use entry::{keys_of, part_of, EventPart, Keys, Start};
 use tail::Tail;
 pub(crate) use tail::{append_resequenced, length};
 pub use verify::{BadEvent, EventReport};
@@ -63,7 +66,7 @@ pub struct EventType {
 
 /// The event log of a space.
 ///
-/// Events are numbered from 0 without gaps and never change. Those that several threads append get their numbers in
+/// Events are numbered from 0 without gaps and never change; the first of them can be trimmed. Those that several threads append get their numbers in
 /// the order in which they are committed. In a transaction, an append conflicts with any other on the same log that is
 /// committed first.
 ///
@@ -187,7 +190,7 @@ impl<'s, S: Access> Events<'s, S> {
         self.space.scope().peek(|view| view.get(&key, &mut |_, _| {}))
     }
 
-    /// The number of events, which is also the number of the next one.
+    /// The number of the next event: how many were ever appended.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -200,7 +203,71 @@ impl<'s, S: Access> Events<'s, S> {
     /// # Errors
     /// When the store cannot be read.
     pub fn is_empty(&self) -> Result<bool, StoreError> {
-        Ok(!self.exists(0)?)
+        Ok(self.len()? == 0)
+    }
+
+    /// The number of the first event that is there: 0 unless the log was trimmed.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn first(&self) -> Result<u64, StoreError> {
+        self.space.scope().peek(|view| Ok(Start::find(view, &self.keys())?.seq))
+    }
+
+    /// The number of the first event of a time or later, in milliseconds since 1970 (UTC): [`len`](Self::len) if all are
+    /// earlier.
+    ///
+    /// # Errors
+    /// When the store cannot be read or an event is damaged.
+    pub fn since(&self, at_ms: i64) -> Result<u64, StoreError> {
+        let keys = self.keys();
+        self.space.scope().read(|view| {
+            let (mut low, mut high) = (Start::find(view, &keys)?.seq, length(view, self.space.name())?);
+            while low < high {
+                let middle = low + (high - low) / 2;
+                let missing =
+                    || StoreError::Damaged(format!("event {middle} is not there, and later ones are"));
+                let event = event_at(view, &keys.entry(middle), middle)?.ok_or_else(missing)?;
+                match event.at_ms < at_ms {
+                    true => low = middle + 1,
+                    false => high = middle,
+                }
+            }
+            Ok(low)
+        })
+    }
+
+    /// The number of the first event that is not older than this: [`len`](Self::len) if all are.
+    ///
+    /// # Errors
+    /// As [`since`](Self::since).
+    pub fn since_age(&self, age: Duration) -> Result<u64, StoreError> {
+        let age_ms = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
+        self.since(clock::unix_ms().saturating_sub(age_ms))
+    }
+
+    /// Deletes the events before a number, in one commit. The last event stays in any case, so that the next one follows
+    /// it; in a transaction, that before it, and what it appended itself. What is left keeps its numbers and hashes, and can
+    /// be verified as before. Returns how many were deleted.
+    ///
+    /// ```
+    /// use duramen_store::{Scope, Store};
+    /// # let store = Store::memory();
+    /// # let main = store.branch("main")?;
+    /// # let events = main.events();
+    /// events.append_batch((0..5).map(|n| ("tick", serde_json::json!({ "n": n }))))?;
+    /// assert_eq!(events.trim(3)?, 3);
+    /// assert_eq!((events.first()?, events.len()?), (3, 5));
+    /// assert_eq!(events.verify()?.first_bad, None);
+    /// # Ok::<(), duramen_store::StoreError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When an event is damaged, there are more of them than one commit may delete, or nothing can be written: then
+    /// nothing is deleted.
+    pub fn trim(&self, before: u64) -> Result<u64, StoreError> {
+        let (deleted, _) = self.space.scope().write(|edit| trim(edit, self.space.name(), before))?;
+        Ok(deleted)
     }
 
     /// The events of a range of numbers, at most `limit`, of one type if one is given.
@@ -296,6 +363,71 @@ impl<'s, S: Access> Events<'s, S> {
     }
 }
 
+/// Deletes the events of a log before a number, but for the last. Returns how many.
+pub(crate) fn trim(edit: &mut dyn Edit, space: &str, before: u64) -> Result<u64, StoreError> {
+    let keys = Keys::new(space);
+    let start = Start::find(edit, &keys)?;
+    let Some(last) = tail::committed_length(edit, &keys)?.checked_sub(1) else { return Ok(0) };
+    let end = before.min(last);
+    if end <= start.seq {
+        return Ok(0);
+    }
+    let (first, behind) = keys.entries(start.seq, Some(end));
+    let (mut gone, mut hash) = (Vec::new(), start.before);
+    scan(edit, &KeyRange::new(&first, Some(&behind)), |key, value| {
+        let seq = decode_seq(key)?;
+        let stored = Stored::decode(seq, value)?;
+        hash = *stored.hash;
+        gone.push(keys.index_entry(stored.event_type, seq));
+        gone.push(keys.entry(seq));
+        Ok(ControlFlow::Continue(()))
+    })?;
+    gone.iter().try_for_each(|key| edit.delete(key))?;
+    let start = Start { seq: end, before: hash };
+    edit.put(&keys.start(), &mut |out| start.encode(out))?;
+    Ok(gone.len() as u64 / 2)
+}
+
+/// The hash of an event; none if it is not there.
+pub(crate) fn hash_at<V: View + ?Sized>(
+    view: &V,
+    space: &str,
+    seq: u64,
+) -> Result<Option<[u8; 32]>, StoreError> {
+    Ok(event_at(view, &Keys::new(space).entry(seq), seq)?.map(|event| event.hash))
+}
+
+/// The row that says that a log begins with an event, of a log that has it and began no later.
+pub(crate) fn start_row<V: View + ?Sized>(view: &V, space: &str, seq: u64) -> Result<Vec<u8>, StoreError> {
+    let mut start = Start::find(view, &Keys::new(space))?;
+    if start.seq != seq {
+        let missing = || StoreError::Damaged(format!("event {} is not there, and later ones are", seq - 1));
+        start = Start { seq, before: hash_at(view, space, seq - 1)?.ok_or_else(missing)? };
+    }
+    let mut row = Vec::new();
+    start.encode(&mut row);
+    Ok(row)
+}
+
+/// The keys of the tree and the values that the events from `seq` on have.
+pub(crate) fn rows_from<V: View + ?Sized>(
+    view: &V,
+    space: &str,
+    seq: u64,
+) -> Result<Vec<RawRow>, StoreError> {
+    let keys = Keys::new(space);
+    let (start, end) = keys.entries(seq, None);
+    let mut rows = Vec::new();
+    scan(view, &KeyRange::new(&start, Some(&end)), |key, value| {
+        let seq = decode_seq(key)?;
+        let index = keys.index_entry(Stored::decode(seq, value)?.event_type, seq);
+        rows.push((key.to_vec(), value.to_vec()));
+        rows.push((index.to_vec(), Vec::new()));
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(rows)
+}
+
 /// Events whose numbers are above or equal to `seq`: those that a merge may resequence.
 pub(crate) fn entries_from<V: View + ?Sized>(
     view: &V,
@@ -389,13 +521,17 @@ fn first_type<V: View + ?Sized>(view: &V, range: &KeyRange<'_>) -> Result<Option
     Ok(found)
 }
 
-/// The keys in a range of an index. What a transaction appended is new, so it is never among the leaves.
+/// The keys in a range of an index. What a transaction appended is new, so it is never among the leaves, and what it trimmed
+/// always is.
 fn count<V: View + ?Sized>(view: &V, range: &KeyRange<'_>) -> Result<u64, StoreError> {
     let mut count = 0;
     view.leaves(range, &mut |leaf| {
         count += leaf.len() as u64;
         ControlFlow::Continue(())
     })?;
-    view.written(range, &mut |_, _| count += 1)?;
+    view.written(range, &mut |_, there| match there {
+        Some(_) => count += 1,
+        None => count -= 1,
+    })?;
     Ok(count)
 }

@@ -12,6 +12,7 @@ use crate::bulk::VERSIONS;
 use crate::diff::{collect, diff_trees, Diff, Part, RawChange};
 use crate::engine::{CheckpointGuard, Engine};
 use crate::error::StoreError;
+use crate::index;
 use crate::keys;
 use crate::names::check_space;
 use crate::options::Options;
@@ -66,6 +67,10 @@ impl Store {
     ) -> Result<u64, StoreError> {
         let engine = self.engine();
         engine.check_writable()?;
+        // Entries are taken over as they are, so they have to be right.
+        if let Some(wrong) = from.peek(|view| index::check(view))? {
+            return Err(StoreError::Damaged(format!("what is to be imported is not whole: {wrong}")));
+        }
         let guard = engine.lock_checkpoints()?;
         let empty = self.check_free_or_empty(name)?;
         // What others wrote is stored first, so that little is left to do while they wait at the end.

@@ -65,7 +65,7 @@ pub struct RetainedState {
     pub time_ms: i64,
     /// The tags that name it.
     pub tags: Vec<String>,
-    /// Its entries.
+    /// Its entries, with those of indexes.
     pub entries: u64,
     /// Bytes on disk that nothing needs but this state and those before it; 0 for what no checkpoint has stored yet.
     pub bytes: u64,

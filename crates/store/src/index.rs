@@ -42,7 +42,7 @@ use serde_json::Value as Json;
 
 use crate::access::View;
 use crate::error::StoreError;
-use crate::keys::Primitive;
+use crate::keys::{self, Primitive};
 use crate::value::Value;
 
 /// The name of an index that is of a kind of data in a space, if there is one.
@@ -51,15 +51,20 @@ pub(crate) fn index_of(
     primitive: Primitive,
     space: &str,
 ) -> Result<Option<String>, StoreError> {
-    let mut all = declared::declared(view, Some(space))?.into_iter();
+    let mut all = declared::All::find(view, Some(space))?.readable()?.into_iter();
     Ok(all.find(|one| one.index.on == primitive).map(|one| one.name))
 }
 
-/// The value of a row as conditions see it.
-fn value_of(primitive: Primitive, bytes: &[u8]) -> Result<Json, StoreError> {
+/// The value of a row as conditions see it. A number that is not finite is null.
+fn value_of(primitive: Primitive, key: &[u8], bytes: &[u8]) -> Result<Json, StoreError> {
+    let damaged = |error: &dyn std::fmt::Display| {
+        StoreError::Damaged(format!("{} cannot be read: {error}", keys::display(key)))
+    };
     match primitive {
-        Primitive::Kv => Ok(Value::decode(bytes)?.to_json()?),
-        _ => serde_json::from_slice(bytes)
-            .map_err(|error| StoreError::Damaged(format!("a document is not JSON: {error}"))),
+        Primitive::Kv => {
+            let value = Value::decode(bytes).map_err(|error| damaged(&error))?;
+            value.to_json_or_null().map_err(|error| damaged(&error))
+        }
+        _ => serde_json::from_slice(bytes).map_err(|error| damaged(&error)),
     }
 }

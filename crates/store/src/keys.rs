@@ -22,7 +22,7 @@ pub enum Primitive {
     Json = 0x40,
     /// Vector collections.
     Vector = 0x50,
-    /// Indexes, as they were declared. Their entries lie behind, under [`ENTRIES`].
+    /// Indexes, as they were declared. Their entries lie behind all other data, and are shown to nobody.
     Index = 0x60,
 }
 
@@ -32,8 +32,7 @@ const ENTRIES: u8 = 0x61;
 
 impl Primitive {
     /// All of them, in the order in which they lie in a tree.
-    pub const ALL: [Self; 6] =
-        [Self::Kv, Self::State, Self::Event, Self::Json, Self::Vector, Self::Index];
+    pub const ALL: [Self; 6] = [Self::Kv, Self::State, Self::Event, Self::Json, Self::Vector, Self::Index];
 
     /// Its name in messages and on the command line.
     pub fn name(self) -> &'static str {
@@ -62,10 +61,9 @@ impl std::str::FromStr for Primitive {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL
-            .into_iter()
-            .find(|primitive| primitive.name() == text)
-            .ok_or_else(|| format!("{text:?} is not a kind of data: use kv, state, event, json, vector or index"))
+        Self::ALL.into_iter().find(|primitive| primitive.name() == text).ok_or_else(|| {
+            format!("{text:?} is not a kind of data: use kv, state, event, json, vector or index")
+        })
     }
 }
 
@@ -100,15 +98,18 @@ pub(crate) fn key(primitive: Primitive, space: &str, rest: &[u8]) -> KeyBuf {
 }
 
 /// What the keys of the entries of an index begin with.
-pub(crate) fn entries(space: &str, index: &str) -> KeyBuf {
+pub(crate) fn entries(space: &str, index: &[u8]) -> KeyBuf {
     let mut key = KeyBuf::new();
     key.push(ENTRIES);
-    for name in [space_bytes(space), index.as_bytes()] {
+    for name in [space_bytes(space), index] {
         key.extend_from_slice(name);
         key.push(0);
     }
     key
 }
+
+/// Where the entries of all indexes are.
+pub(crate) const ALL_ENTRIES: ([u8; 1], [u8; 1]) = ([ENTRIES], [ENTRIES + 1]);
 
 /// Whether a key of the tree is that of an entry of an index.
 pub(crate) fn is_entry(key: &[u8]) -> bool {

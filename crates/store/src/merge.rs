@@ -6,6 +6,7 @@
 //! whose dimensions or metric one side changed, and anything of it the other.
 
 mod collections;
+mod logs;
 mod rules;
 
 use std::collections::BTreeMap;
@@ -14,7 +15,7 @@ use std::ops::ControlFlow;
 use duramen_tree::{KeyRange, MergeItem, OursIs, Tree};
 use serde::Serialize;
 
-use crate::access::{Access, Edit};
+use crate::access::Edit;
 use crate::branch_state::BranchState;
 use crate::diff::Part;
 use crate::display::{display_key, display_value};
@@ -176,6 +177,8 @@ struct Plan {
     writes: Vec<RawWrite>,
     /// Events to append with new numbers: space, type, payload, time.
     events: Vec<(String, event::Event)>,
+    /// Logs to trim, and before which event.
+    trims: Vec<(String, u64)>,
     /// Whether both sides changed something alike, about which nothing is to be done.
     agreed: bool,
     report: MergeReport,
@@ -310,7 +313,7 @@ impl Store {
                 let floor = tree.floor();
                 let (forest, batch) = (engine.forest(), writer.batch_mut());
                 let mut draft = Draft { forest, tree: &tree, floor, batch };
-                write(&mut draft, plan.writes, &plan.events)?;
+                write(&mut draft, plan.writes, &plan.trims, &plan.events)?;
             }
             let noted = merged.is_some() && (!report.conflicts.is_empty() || plan.agreed);
             if writer.batch().is_empty() && !noted {
@@ -386,6 +389,7 @@ fn check_rules(
 fn write(
     edit: &mut Draft<'_>,
     writes: Vec<RawWrite>,
+    trims: &[(String, u64)],
     events: &[(String, event::Event)],
 ) -> Result<(), StoreError> {
     for (key, value) in writes {
@@ -393,6 +397,9 @@ fn write(
             Some(value) => edit.put(&key, &mut |out| out.extend_from_slice(&value))?,
             None => edit.delete(&key)?,
         }
+    }
+    for (space, before) in trims {
+        event::trim(edit, space, *before)?;
     }
     for (space, event) in events {
         event::append_resequenced(edit, space, event)?;
@@ -454,7 +461,7 @@ fn plan(engine: &Engine, trees: &Trees, options: &mut MergeOptions<'_>) -> Resul
         return Err(error);
     }
     for (space, changes) in logs {
-        merge_log(trees, &space, changes, options, &mut plan)?;
+        logs::merge(trees, &space, changes, options, &mut plan)?;
     }
     Ok(plan)
 }
@@ -565,72 +572,6 @@ fn encode(
         }
     }
     Ok(bytes)
-}
-
-/// Merges the event log of a space: what the source appended goes behind what both have, unless the target appended
-/// too.
-fn merge_log(
-    trees: &Trees,
-    space: &str,
-    changes: Vec<RawWrite>,
-    options: &mut MergeOptions<'_>,
-    plan: &mut Plan,
-) -> Result<(), StoreError> {
-    let parted = trees.base.peek(|view| event::length(view, space))?;
-    let ours = trees.ours.peek(|view| event::entries_from(view, space, parted))?;
-    // What the source appended goes behind what both had, of which the target has taken back a part.
-    let is_shortened = trees.ours.peek(|view| event::length(view, space))? < parted;
-    let theirs_appended = trees.theirs.peek(|view| event::length(view, space))? > parted;
-    if ours.is_empty() && !(is_shortened && theirs_appended) {
-        changes.into_iter().for_each(|(key, value)| plan.write(key, value));
-        return Ok(());
-    }
-    let theirs = trees.theirs.peek(|view| event::entries_from(view, space, parted))?;
-    if options.resequence_events {
-        plan.report.events_resequenced += theirs.len() as u64;
-        plan.events.extend(theirs.into_iter().map(|event| (space.to_owned(), event)));
-        return Ok(());
-    }
-    let payloads = |events: &[event::Event]| -> Result<_, StoreError> {
-        let values = events.iter().map(|event| event.payload.to_value());
-        Ok(Some(values.collect::<Result<_, _>>()?))
-    };
-    let mut conflict = Conflict {
-        primitive: Primitive::Event,
-        space: space.to_owned(),
-        key: parted.to_string(),
-        base: None,
-        ours: payloads(&ours)?,
-        theirs: payloads(&theirs)?,
-        paths: Vec::new(),
-        resolved: true,
-    };
-    // Of logs as a whole: which was appended to last.
-    let last = |events: &[event::Event]| events.last().and_then(|event| u64::try_from(event.at_ms).ok());
-    let versions = Versions { ours: last(&ours), theirs: last(&theirs) };
-    match resolution(&conflict, (&[], versions), options)? {
-        Resolution::Ours => {}
-        Resolution::Theirs if is_shortened => {
-            let reason = "the target took events back that the source's follow on; keep ours, or re-sequence"
-                .to_owned();
-            return Err(StoreError::InvalidInput { what: "a resolution", reason });
-        }
-        Resolution::Theirs => {
-            for event in &ours {
-                for key in event::keys_of(space, event) {
-                    plan.write(key.to_vec(), None);
-                }
-            }
-            changes.into_iter().for_each(|(key, value)| plan.write(key, value));
-        }
-        Resolution::Delete | Resolution::Value(_) => {
-            let reason = "an event log can become ours or theirs, or be re-sequenced".to_owned();
-            return Err(StoreError::InvalidInput { what: "a resolution", reason });
-        }
-        Resolution::Unresolved => conflict.resolved = false,
-    }
-    plan.report.conflicts.push(conflict);
-    Ok(())
 }
 
 impl Engine {

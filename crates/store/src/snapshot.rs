@@ -52,7 +52,8 @@ impl Snapshot {
         Self::hold(&self.engine, self._pin.clone(), self.tree.clone(), self.floor, self.version)
     }
 
-    /// Entries in it. Events count twice, because they are indexed by type, and collections have one of their own.
+    /// Entries in it. Events count twice, because they are indexed by type, collections and indexes have one of their
+    /// own, and an index has one of each row.
     pub fn entries(&self) -> u64 {
         self.tree().len()
     }

@@ -60,7 +60,7 @@ pub struct BranchInfo {
     pub expires_ms: Option<i64>,
     /// Whether it can be deleted, reset or expire.
     pub protected: bool,
-    /// Its entries. Events count twice (they are indexed by type), and collections have one of their own.
+    /// Its entries. Events count twice (they are indexed by type), collections and indexes have one of their own, and an index has one of each row.
     pub entries: u64,
     /// Bytes of all its keys and values, whoever shares them.
     pub bytes: u64,

@@ -89,10 +89,7 @@ impl Store {
 fn check_indexes(store: &Store, mut slot: Slot) -> Result<Option<String>, StoreError> {
     let forest = store.engine().forest();
     let tree = slot.tree(forest)?;
-    match index::check(&Reader { forest, tree, floor: 0 }) {
-        Err(error @ StoreError::Damaged(_)) => Ok(Some(error.to_string())),
-        checked => checked,
-    }
+    index::check(&Reader { forest, tree, floor: 0 })
 }
 
 fn bases_of(branch: &BranchState) -> Vec<Slot> {

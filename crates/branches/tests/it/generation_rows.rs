@@ -301,7 +301,9 @@ async fn what_an_origin_wrote_between_two_generations_is_found_exactly() {
     assert_eq!((found.summary.rows.changed, found.summary.rows.total()), (1, 1));
     let (table, _) = &found.tables["keyed"];
     match table.compared {
-        Compared::Blocks { changed, of } => assert!(changed <= 4 && of > 300, "seed {seed}: {changed} of {of}"),
+        Compared::Blocks { changed, of } => {
+            assert!(changed <= 4 && of > 300, "seed {seed}: {changed} of {of}")
+        }
         Compared::Full { .. } => assert_eq!(engine.status().volumes, VolumeKind::Copy, "{table:?}"),
     }
     settle(&engine).await;

@@ -8,13 +8,13 @@ use super::{
 use crate::{
     context::Outcome,
     failure::{Failure, FAILED},
-    output,
+    output, parse,
 };
 use clap::{Args, Subcommand};
 use duramen_store::event::{Direction, Event as Stored};
 use serde::Deserialize;
 use serde_json::{json, Value};
-use std::process::ExitCode;
+use std::{process::ExitCode, time::Duration};
 
 const APPEND_EXAMPLES: &str = "\
 Examples:
@@ -37,6 +37,11 @@ Examples:
 const LENGTH_EXAMPLES: &str = "\
 Examples:
   duramen store event length";
+const TRIM_EXAMPLES: &str = "\
+Examples:
+  duramen store event trim --before 1000           the last event stays in any case
+  duramen store event trim --older-than 30d
+  duramen store event trim --keep 100000";
 const VERIFY_EXAMPLES: &str = "\
 Examples:
   duramen store event verify                       exit status 1 if the chain of hashes breaks";
@@ -84,9 +89,26 @@ pub(crate) enum Event {
     /// Count the events
     #[command(after_help = LENGTH_EXAMPLES)]
     Length,
+    /// Delete the first events of the log; the others keep their numbers
+    #[command(after_help = TRIM_EXAMPLES)]
+    Trim(Trim),
     /// Check that no event was changed, removed or inserted
     #[command(after_help = VERIFY_EXAMPLES)]
     Verify,
+}
+
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct Trim {
+    /// Those before this number
+    #[arg(long, value_name = "SEQ")]
+    before: Option<u64>,
+    /// Those that are older
+    #[arg(long, value_name = "DURATION", value_parser = parse::span)]
+    older_than: Option<Duration>,
+    /// All but this many
+    #[arg(long, value_name = "COUNT")]
+    keep: Option<u64>,
 }
 
 #[derive(Debug, Args)]
@@ -168,8 +190,21 @@ pub(crate) fn run(handle: &Handle, verb: Event) -> Outcome {
             Ok(ExitCode::SUCCESS)
         }),
         Event::Length => handle.look(|space| {
-            let length = space.events().len()?;
-            handle.say(&json!({ "length": length }), length)
+            let (first, next) = (space.events().first()?, space.events().len()?);
+            let length = next - first;
+            handle.say(&json!({ "length": length, "first": first, "next": next }), length)
+        }),
+        Event::Trim(trim) => handle.take(|space| {
+            let events = space.events();
+            let before = match (trim.before, trim.older_than, trim.keep) {
+                (Some(before), ..) => before,
+                (_, Some(age), _) => events.since_age(age)?,
+                (.., keep) => events.len()?.saturating_sub(keep.unwrap_or_default()),
+            };
+            let deleted = events.trim(before)?;
+            let first = events.first()?;
+            let text = format!("deleted {}; the log begins with event {first}", listing::several(deleted, "event"));
+            handle.say(&json!({ "deleted": deleted, "first": first }), text)
         }),
         Event::Verify => handle.look(|space| {
             let report = space.events().verify()?;

@@ -27,7 +27,8 @@ Examples:
   duramen store index drop by-state                    the documents stay as they are";
 
 /// How fields are named wherever a filter is asked for.
-const FILTER_HELP: &str = "a condition or several: `year >= 2020 and tag in [\"a\", \"b\"]`; operators = != > >= < <= in contains";
+const FILTER_HELP: &str =
+    "a condition or several: `year >= 2020 and tag in [\"a\", \"b\"]`; operators = != > >= < <= in contains";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Index {

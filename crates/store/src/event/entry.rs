@@ -5,6 +5,8 @@
 //! hash = blake3(hash before, seq u64, time i64, type length u16, type, payload length u32, payload)
 //! ```
 //!
+//! Where a log begins that was trimmed: `version u8 = 1, seq u64, hash 32 bytes` of the event before.
+//!
 //! Numbers in values and in what is hashed are little-endian. The hash before the first is all zeros.
 
 use std::ops::ControlFlow;
@@ -19,6 +21,7 @@ use crate::keys::{self, KeyBuf, Primitive};
 const FORMAT: u8 = 1;
 const ENTRY: u8 = 1;
 const INDEX: u8 = 2;
+const START: u8 = 3;
 
 /// The hash that chains an event to all before it.
 pub(super) type Hash = [u8; 32];
@@ -52,6 +55,41 @@ impl Event {
             at_ms: entry.at_ms,
             hash: *entry.hash,
         })
+    }
+}
+
+/// Where a log begins: before anything was trimmed, with event 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Start {
+    /// The number of the first event.
+    pub(crate) seq: u64,
+    /// The hash of the event before it.
+    pub(super) before: Hash,
+}
+
+impl Start {
+    pub(crate) fn find<V: View + ?Sized>(view: &V, keys: &Keys) -> Result<Self, StoreError> {
+        let mut found = None;
+        view.get(&keys.start(), &mut |_, bytes| found = Some(Self::decode(bytes)))?;
+        found.unwrap_or(Ok(Self { seq: 0, before: NO_HASH }))
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, StoreError> {
+        let damaged = || StoreError::Damaged("where an event log begins cannot be read".into());
+        let (format, rest) = bytes.split_first().ok_or_else(damaged)?;
+        if *format > FORMAT {
+            let (found, known) = (u64::from(*format), u64::from(FORMAT));
+            return Err(StoreError::FromTheFuture { what: "an event log", found, known });
+        }
+        let (seq, rest) = rest.split_first_chunk::<8>().ok_or_else(damaged)?;
+        let before = rest.try_into().map_err(|_| damaged())?;
+        Ok(Self { seq: u64::from_le_bytes(*seq), before })
+    }
+
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        out.push(FORMAT);
+        out.extend_from_slice(&self.seq.to_le_bytes());
+        out.extend_from_slice(&self.before);
     }
 }
 
@@ -143,6 +181,11 @@ impl Keys {
         (self.index_entry(event_type, start), end)
     }
 
+    /// The key of where the log begins.
+    pub(crate) fn start(&self) -> KeyBuf {
+        self.key([&[START], &[], &[], &[]])
+    }
+
     pub(super) fn whole_index(&self) -> (KeyBuf, KeyBuf) {
         (self.key([&[INDEX], &[], &[], &[]]), self.key([&[INDEX + 1], &[], &[], &[]]))
     }
@@ -160,10 +203,15 @@ pub(crate) enum EventPart<'k> {
         /// Its number.
         seq: u64,
     },
+    /// Where the log begins.
+    Start,
 }
 
 /// Reads the rest of a key of an event log. None if it is no such key.
 pub(crate) fn part_of(rest: &[u8]) -> Option<EventPart<'_>> {
+    if rest == [START] {
+        return Some(EventPart::Start);
+    }
     let (kind, rest) = rest.split_first()?;
     let (before, seq) = rest.split_last_chunk::<8>()?;
     let seq = u64::from_be_bytes(*seq);

@@ -93,7 +93,7 @@ impl Tail {
     }
 }
 
-/// The number of events and the last of them, but for those that the reader itself wrote.
+/// The number of the next event and the one before it, but for those that the reader itself wrote.
 fn committed<V: View + ?Sized>(view: &V, keys: &Keys) -> Result<(u64, Last), StoreError> {
     let (start, end) = keys.entries(0, None);
     let range = KeyRange::new(&start, Some(&end)).reversed();
@@ -109,7 +109,12 @@ fn committed<V: View + ?Sized>(view: &V, keys: &Keys) -> Result<(u64, Last), Sto
     last
 }
 
-/// The number of events in a log.
+/// The number of the event after the last that the reader did not write itself.
+pub(super) fn committed_length<V: View + ?Sized>(view: &V, keys: &Keys) -> Result<u64, StoreError> {
+    Ok(committed(view, keys)?.0)
+}
+
+/// The number of the next event of a log.
 pub(crate) fn length<V: View + ?Sized>(view: &V, space: &str) -> Result<u64, StoreError> {
     Ok(Tail::find(view, Keys::new(space))?.next)
 }

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use duramen_tree::KeyRange;
 
-use super::entry::{chain, decode_seq, scan, Keys, Stored, NO_HASH};
+use super::entry::{chain, decode_seq, scan, Keys, Start, Stored};
 use crate::access::View;
 use crate::error::StoreError;
 
@@ -23,6 +23,8 @@ pub struct BadEvent {
 /// What a check of a log found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct EventReport {
+    /// The number of the first event: those before were trimmed.
+    pub first: u64,
     /// The events that are as they were written, up to the first that is not.
     pub checked: u64,
     /// The first event that is not as it was written; those after it were not looked at.
@@ -30,15 +32,24 @@ pub struct EventReport {
 }
 
 pub(super) fn verify<V: View + ?Sized>(view: &V, keys: &Keys) -> Result<EventReport, StoreError> {
-    let mut report = EventReport::default();
-    let mut before = NO_HASH;
+    let Start { seq: first, mut before } = Start::find(view, keys)?;
+    let mut report = EventReport { first, ..EventReport::default() };
+    let (start, end) = keys.entries(0, Some(first));
+    scan(view, &KeyRange::new(&start, Some(&end)), |key, _| {
+        let reason = format!("it is there, and the log begins with event {first}");
+        report.first_bad = Some(BadEvent { seq: decode_seq(key)?, reason });
+        Ok(ControlFlow::Break(()))
+    })?;
+    if report.first_bad.is_some() {
+        return Ok(report);
+    }
     loop {
         // The index keys of the events of this round that are good in themselves.
         let mut indexed = Vec::new();
         let mut bad = None;
-        let (start, end) = keys.entries(report.checked, None);
+        let (start, end) = keys.entries(first + report.checked, None);
         scan(view, &KeyRange::new(&start, Some(&end)), |key, value| {
-            let expected = report.checked + indexed.len() as u64;
+            let expected = first + report.checked + indexed.len() as u64;
             let found = decode_seq(key)?;
             let checked = match Stored::decode(found, value) {
                 _ if found != expected => Err("it is not there, and later ones are".to_owned()),
@@ -62,7 +73,7 @@ pub(super) fn verify<V: View + ?Sized>(view: &V, keys: &Keys) -> Result<EventRep
         for key in indexed {
             if !view.get(&key, &mut |_, _| {})? {
                 let reason = "it is not in the index of its type".to_owned();
-                report.first_bad = Some(BadEvent { seq: report.checked, reason });
+                report.first_bad = Some(BadEvent { seq: first + report.checked, reason });
                 return Ok(report);
             }
             report.checked += 1;

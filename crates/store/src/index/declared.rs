@@ -99,13 +99,16 @@ pub(super) struct Declared {
 impl Declared {
     /// Reads a declaration.
     pub(super) fn decode(space: &str, name: &[u8], bytes: &[u8]) -> Result<Self, StoreError> {
-        let damaged = || StoreError::Damaged("the declaration of an index cannot be read".into());
+        let shown = name.escape_ascii();
+        let damaged =
+            || StoreError::Damaged(format!("index \"{shown}\" of space {space:?} cannot be read; drop it"));
         let (format, text) = bytes.split_first().ok_or_else(damaged)?;
         if *format > FORMAT {
             let (found, known) = (u64::from(*format), u64::from(FORMAT));
             return Err(StoreError::FromTheFuture { what: "an index", found, known });
         }
         let name = String::from_utf8(name.to_vec()).map_err(|_| damaged())?;
+        check_label("index", &name).map_err(|_| damaged())?;
         let index: Index = serde_json::from_slice(text).map_err(|_| damaged())?;
         index.check().map_err(|_| damaged())?;
         Ok(Self { space: space.to_owned(), name, index })
@@ -113,7 +116,7 @@ impl Declared {
 
     /// What the keys of its entries begin with.
     pub(super) fn entries(&self) -> KeyBuf {
-        keys::entries(&self.space, &self.name)
+        keys::entries(&self.space, self.name.as_bytes())
     }
 
     /// The key of the entry of a row; none if the row is not in the index. `rest` is the key of the row in its space.
@@ -128,9 +131,9 @@ impl Declared {
         }
         let len = key.len() - begin;
         if len > INDEXED_BYTES_MAX {
-            let (row, name) = (rest.escape_ascii(), &self.name);
+            let (row, name) = (keys::display(&keys::key(self.index.on, &self.space, rest)), &self.name);
             let reason = format!(
-                "what index {name:?} is of takes {len} bytes in row {row}, and {INDEXED_BYTES_MAX} are allowed; \
+                "what index {name:?} is of takes {len} bytes in {row}, and {INDEXED_BYTES_MAX} are allowed; \
                  shorten it, or drop the index"
             );
             return Err(StoreError::InvalidInput { what: "a value", reason });
@@ -154,25 +157,46 @@ impl Declared {
     }
 }
 
-/// The indexes of a space, or of all spaces, in the order of their names.
-pub(super) fn declared(view: &dyn View, space: Option<&str>) -> Result<Vec<Declared>, StoreError> {
-    let start = match space {
-        Some(space) => keys::prefix(Primitive::Index, space),
-        None => KeyBuf::from_slice(&[Primitive::Index as u8]),
-    };
-    let (mut found, mut failed) = (Vec::new(), None);
-    view.scan(&KeyRange::new(&start, Some(&end_of(&start))), &mut |key, _, bytes| {
-        let Some((_, space, name)) = keys::split(key) else { return ControlFlow::Continue(()) };
-        match Declared::decode(space, name, bytes) {
-            Ok(one) => found.push(one),
-            Err(error) => {
-                failed = Some(error);
-                return ControlFlow::Break(());
+/// A place where an index is declared: its space and its name.
+pub(super) type Place = (String, Vec<u8>);
+
+/// The indexes of a space, or of all spaces, in the order of their names, and those that cannot be read.
+#[derive(Default)]
+pub(super) struct All {
+    pub(super) indexes: Vec<Declared>,
+    pub(super) unreadable: Vec<(Place, StoreError)>,
+}
+
+impl All {
+    pub(super) fn find(view: &dyn View, space: Option<&str>) -> Result<Self, StoreError> {
+        let start = match space {
+            Some(space) => keys::prefix(Primitive::Index, space),
+            None => KeyBuf::from_slice(&[Primitive::Index as u8]),
+        };
+        let mut all = Self { indexes: Vec::new(), unreadable: Vec::new() };
+        view.scan(&KeyRange::new(&start, Some(&end_of(&start))), &mut |key, _, bytes| {
+            if let Some((_, space, name)) = keys::split(key) {
+                match Declared::decode(space, name, bytes) {
+                    Ok(one) => all.indexes.push(one),
+                    Err(error) => all.unreadable.push(((space.to_owned(), name.to_vec()), error)),
+                }
             }
+            ControlFlow::Continue(())
+        })?;
+        Ok(all)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.indexes.is_empty() && self.unreadable.is_empty()
+    }
+
+    /// All of them, or why one cannot be read.
+    pub(super) fn readable(self) -> Result<Vec<Declared>, StoreError> {
+        match self.unreadable.into_iter().next() {
+            Some((_, error)) => Err(error),
+            None => Ok(self.indexes),
         }
-        ControlFlow::Continue(())
-    })?;
-    failed.map_or(Ok(found), Err)
+    }
 }
 
 /// The indexes of a space.
@@ -261,7 +285,7 @@ impl<'s, S: Access> Indexes<'s, S> {
     /// # Errors
     /// When the store cannot be read, or the declaration of one is damaged.
     pub fn list(&self) -> Result<Vec<(String, Index)>, StoreError> {
-        let found = self.space.scope().read(|view| declared(view, Some(self.space.name())))?;
+        let found = self.space.scope().read(|view| All::find(view, Some(self.space.name()))?.readable())?;
         Ok(found.into_iter().map(|one| (one.name, one.index)).collect())
     }
 

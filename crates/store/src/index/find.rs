@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use duramen_tree::KeyRange;
 use serde_json::Value;
 
-use super::declared::declared;
+use super::declared::{All, Declared};
 use super::encoding::encode;
 use super::plan::{choose, without_index, Plan, Way};
 use super::query::{Cursor, Found, Query};
@@ -17,8 +17,8 @@ use crate::filter;
 use crate::keys::{self, KeyBuf, Primitive};
 use crate::kv::end_of;
 
-/// Entries of an index that are read before the rows that they are of.
-const PAGE: usize = 256;
+/// Entries of an index that are read before the rows that they are of, at most.
+const PAGE_MAX: usize = 256;
 
 /// A row as it lies: its key in the space, and its value.
 pub(crate) type RawRow = (Vec<u8>, Vec<u8>);
@@ -30,9 +30,24 @@ pub(crate) fn explain(
     space: &str,
     query: &Query,
 ) -> Result<Plan, StoreError> {
-    let all = declared(view, Some(space))?;
-    let way = choose(query, all.iter().filter(|one| one.index.on == primitive));
-    Ok(way.map_or_else(|| without_index(query), |way| way.plan))
+    let all = usable(view, primitive, space)?;
+    let mut plan = choose(query, &all).map_or_else(|| without_index(query), |way| way.plan);
+    if plan.index.is_some() {
+        let start = [&keys::prefix(primitive, space)[..], &query.prefix].concat();
+        view.written(&KeyRange::new(&start, Some(&end_of(&start))), &mut |_, _| plan.is_sorted = true)?;
+    }
+    Ok(plan)
+}
+
+/// The indexes of a kind of data in a space that have entries. One that the reader itself declared has none yet.
+fn usable(view: &dyn View, primitive: Primitive, space: &str) -> Result<Vec<Declared>, StoreError> {
+    let mut all = All::find(view, Some(space))?.readable()?;
+    let indexes = keys::prefix(Primitive::Index, space);
+    view.written(&KeyRange::new(&indexes, Some(&end_of(&indexes))), &mut |key, _| {
+        all.retain(|one| one.name.as_bytes() != &key[indexes.len()..]);
+    })?;
+    all.retain(|one| one.index.on == primitive);
+    Ok(all)
 }
 
 /// Finds at most `limit` rows of a kind of data in a space.
@@ -61,13 +76,7 @@ pub(crate) fn find(
     view.written(&KeyRange::new(&start, Some(&end)), &mut |key, value| {
         search.written.insert(key[root.len()..].to_vec(), value.map(<[u8]>::to_vec));
     })?;
-    let mut all = declared(view, Some(space))?;
-    // What this reader itself declared has no entries yet.
-    let indexes = keys::prefix(Primitive::Index, space);
-    view.written(&KeyRange::new(&indexes, Some(&end_of(&indexes))), &mut |key, _| {
-        all.retain(|one| one.name.as_bytes() != &key[indexes.len()..]);
-    })?;
-    match choose(query, all.iter().filter(|one| one.index.on == primitive)) {
+    match choose(query, &usable(view, primitive, space)?) {
         Some(way) => search.through(&way)?,
         None => search.all()?,
     }
@@ -94,7 +103,7 @@ impl Search<'_> {
     /// Looks at a row. Returns whether it is among the best until now.
     fn offer(&mut self, key: &[u8], bytes: &[u8]) -> Result<bool, StoreError> {
         self.examined += 1;
-        let value = value_of(self.primitive, bytes)?;
+        let value = value_of(self.primitive, &[&self.root[..], key].concat(), bytes)?;
         if !self.query.filter.matches(&value) {
             return Ok(true);
         }
@@ -160,11 +169,8 @@ impl Search<'_> {
     fn through(&mut self, way: &Way<'_>) -> Result<(), StoreError> {
         // What is not committed is looked at first: the best of it is not known before all is seen.
         let is_ordered = way.ordered_behind.is_some() && self.written.is_empty();
-        let own: Vec<RawRow> = self
-            .written
-            .iter()
-            .filter_map(|(key, value)| Some((key.clone(), value.clone()?)))
-            .collect();
+        let own: Vec<RawRow> =
+            self.written.iter().filter_map(|(key, value)| Some((key.clone(), value.clone()?))).collect();
         for (key, bytes) in own {
             self.offer(&key, &bytes)?;
         }
@@ -200,13 +206,18 @@ impl Search<'_> {
     /// The next entries of a stretch, and the keys of their rows.
     fn page(&self, way: &Way<'_>, start: &[u8], end: &[u8]) -> Result<Vec<RawRow>, StoreError> {
         let (mut page, mut failed) = (Vec::new(), None);
+        // Where the first entries are those that are wanted, no more are read.
+        let wanted = match way.ordered_behind {
+            Some(_) => self.limit.saturating_add(1).min(PAGE_MAX),
+            None => PAGE_MAX,
+        };
         let range = KeyRange { start, end: Some(end), backwards: self.query.is_backwards() };
         self.view.scan(&range, &mut |entry, _, _| {
             match way.declared.values_end(entry) {
                 Ok((at, _)) => page.push((entry.to_vec(), entry[at..].to_vec())),
                 Err(error) => failed = Some(error),
             }
-            if failed.is_some() || page.len() == PAGE {
+            if failed.is_some() || page.len() == wanted {
                 return ControlFlow::Break(());
             }
             ControlFlow::Continue(())
@@ -217,6 +228,7 @@ impl Search<'_> {
     /// Looks at the row of an entry.
     fn look_up(&mut self, way: &Way<'_>, key: &[u8]) -> Result<(), StoreError> {
         if !key.starts_with(&self.query.prefix) || self.written.contains_key(key) {
+            self.examined += 1;
             return Ok(());
         }
         let (view, at) = (self.view, [&self.root[..], key].concat());

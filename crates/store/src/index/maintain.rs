@@ -8,7 +8,7 @@ use std::sync::Arc;
 use duramen_tree::{Forest, KeyRange, Tree};
 use parking_lot::Mutex;
 
-use super::declared::{declared, Declared};
+use super::declared::{All, Declared, Place};
 use super::value_of;
 use crate::batch::{Batch, Op};
 use crate::error::StoreError;
@@ -25,7 +25,7 @@ const SOME: u8 = 2;
 #[derive(Default)]
 pub(crate) struct Known {
     state: AtomicU8,
-    all: Mutex<Arc<Vec<Declared>>>,
+    all: Mutex<Arc<All>>,
 }
 
 impl Known {
@@ -33,12 +33,12 @@ impl Known {
         self.state.store(UNKNOWN, Ordering::Release);
     }
 
-    fn get(&self, forest: &Forest, tree: &Tree) -> Result<Option<Arc<Vec<Declared>>>, StoreError> {
+    fn get(&self, forest: &Forest, tree: &Tree) -> Result<Option<Arc<All>>, StoreError> {
         match self.state.load(Ordering::Acquire) {
             NONE => Ok(None),
             SOME => Ok(Some(self.all.lock().clone())),
             _ => {
-                let all = declared(&Reader { forest, tree, floor: 0 }, None)?;
+                let all = All::find(&Reader { forest, tree, floor: 0 }, None)?;
                 if all.is_empty() {
                     self.state.store(NONE, Ordering::Release);
                     return Ok(None);
@@ -71,7 +71,7 @@ impl Known {
         let mut changes = Changes { overlay: Overlay { forest, tree, batch }, entries: BTreeMap::new() };
         let redeclared = if declares { changes.redeclare()? } else { Vec::new() };
         changes.rows(&all, &redeclared)?;
-        let now = all.iter().filter(|one| !redeclared.iter().any(|(was, _)| is_one(was, one)));
+        let now = all.indexes.iter().filter(|one| !redeclared.iter().any(|(was, _)| is_one(was, one)));
         changes.check_unique(now.chain(redeclared.iter().filter_map(|(_, now)| now.as_ref())))?;
         let entries = changes.entries;
         if entries.is_empty() {
@@ -96,11 +96,8 @@ struct Changes<'c> {
     entries: BTreeMap<Vec<u8>, bool>,
 }
 
-/// The place of an index: its space and its name.
-type Place = (String, String);
-
 fn is_one((space, name): &Place, one: &Declared) -> bool {
-    one.space == *space && one.name == *name
+    one.space == *space && one.name.as_bytes() == name
 }
 
 impl Changes<'_> {
@@ -110,8 +107,8 @@ impl Changes<'_> {
         let batch = self.overlay.batch;
         for key in batch.sorted().into_keys() {
             let Some((Primitive::Index, space, name)) = keys::split(key) else { continue };
-            let place = (space.to_owned(), String::from_utf8_lossy(name).into_owned());
-            let start = keys::entries(&place.0, &place.1);
+            let place = (space.to_owned(), name.to_vec());
+            let start = keys::entries(space, name);
             let entries = &mut self.entries;
             self.overlay.tree.scan(
                 self.overlay.forest,
@@ -122,8 +119,7 @@ impl Changes<'_> {
                 },
             )?;
             let mut now = None;
-            self.overlay
-                .get(key, &mut |_, bytes| now = Some(Declared::decode(&place.0, name, bytes)))?;
+            self.overlay.get(key, &mut |_, bytes| now = Some(Declared::decode(space, name, bytes)))?;
             let now = now.transpose()?;
             if let Some(now) = &now {
                 self.fill(now)?;
@@ -138,25 +134,25 @@ impl Changes<'_> {
         let (start, mut failed) = (keys::prefix(one.index.on, &one.space), None);
         let entries = &mut self.entries;
         let mut take = |key: &[u8], bytes: &[u8]| -> Result<(), StoreError> {
-            let value = value_of(one.index.on, bytes)?;
+            let value = value_of(one.index.on, key, bytes)?;
             let entry = one.entry(&key[start.len()..], &value)?;
             entries.extend(entry.map(|entry| (entry, true)));
             Ok(())
         };
-        self.overlay.scan(&KeyRange::new(&start, Some(&end_of(&start))), &mut |key, _, bytes| {
-            match take(key, bytes) {
-                Ok(()) => ControlFlow::Continue(()),
-                Err(error) => {
-                    failed = Some(error);
-                    ControlFlow::Break(())
-                }
+        self.overlay.scan(&KeyRange::new(&start, Some(&end_of(&start))), &mut |key, _, bytes| match take(
+            key, bytes,
+        ) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                failed = Some(error);
+                ControlFlow::Break(())
             }
         })?;
         failed.map_or(Ok(()), Err)
     }
 
     /// The entries of the rows that the commit changes.
-    fn rows(&mut self, all: &[Declared], redeclared: &[(Place, Option<Declared>)]) -> Result<(), StoreError> {
+    fn rows(&mut self, all: &All, redeclared: &[(Place, Option<Declared>)]) -> Result<(), StoreError> {
         let mut last: BTreeMap<&[u8], Op<'_>> = BTreeMap::new();
         for op in self.overlay.batch.iter() {
             if let Some((Primitive::Kv | Primitive::Json, ..)) = keys::split(op.key()) {
@@ -165,7 +161,15 @@ impl Changes<'_> {
         }
         for key in last.into_keys() {
             let Some((primitive, space, rest)) = keys::split(key) else { continue };
+            let mut unreadable = all.unreadable.iter().filter(|(place, _)| place.0 == space);
+            // What it is of is not known.
+            if let Some((_, error)) =
+                unreadable.find(|(it, _)| !redeclared.iter().any(|(place, _)| place == it))
+            {
+                return Err(error.clone());
+            }
             let mut indexes = all
+                .indexes
                 .iter()
                 .filter(|one| one.index.on == primitive && one.space == space)
                 .filter(|one| !redeclared.iter().any(|(place, _)| is_one(place, one)))
@@ -173,15 +177,15 @@ impl Changes<'_> {
             if indexes.peek().is_none() {
                 continue;
             }
-            let old = self.overlay.tree.get(self.overlay.forest, key, |it| value_of(primitive, it.value))?;
+            let old =
+                self.overlay.tree.get(self.overlay.forest, key, |it| value_of(primitive, key, it.value))?;
             let mut new = None;
-            self.overlay.get(key, &mut |_, bytes| new = Some(value_of(primitive, bytes)))?;
-            let (old, new) = (old.transpose()?, new.transpose()?);
+            self.overlay.get(key, &mut |_, bytes| new = Some(value_of(primitive, key, bytes)))?;
+            let new = new.transpose()?;
             for one in indexes {
-                let entry = |value: &Option<_>| {
-                    value.as_ref().map_or(Ok(None), |value| one.entry(rest, value))
-                };
-                let (old, new) = (entry(&old)?, entry(&new)?);
+                // What cannot be in an index is not in it, and may be replaced.
+                let old = old.as_ref().and_then(|old| one.entry(rest, old.as_ref().ok()?).ok()?);
+                let new = new.as_ref().map_or(Ok(None), |new| one.entry(rest, new))?;
                 if old != new {
                     self.entries.extend(old.map(|entry| (entry, false)));
                     self.entries.extend(new.map(|entry| (entry, true)));
@@ -204,8 +208,8 @@ impl Changes<'_> {
                 let (values, row) = entry.split_at(values);
                 if let Some(other) = self.other(values, row)? {
                     let rows = [row, &other].map(|row| row.escape_ascii().to_string());
-                    let (index, [row, other]) = (one.name.clone(), rows);
-                    return Err(StoreError::NotUnique { index, row, other });
+                    let (index, space, [row, other]) = (one.name.clone(), one.space.clone(), rows);
+                    return Err(StoreError::NotUnique { index, space, row, other });
                 }
             }
         }
@@ -232,3 +236,7 @@ impl Changes<'_> {
         Ok(found)
     }
 }
+
+#[cfg(test)]
+#[path = "../../tests/unit/index_maintain.rs"]
+mod tests;

@@ -55,8 +55,8 @@ pub(super) struct Way<'d> {
 }
 
 /// The best way of a query through one of the indexes; none if no index helps.
-pub(super) fn choose<'d>(query: &Query, all: impl Iterator<Item = &'d Declared>) -> Option<Way<'d>> {
-    let ways = all.filter_map(|declared| way(query, declared));
+pub(super) fn choose<'d>(query: &Query, all: &'d [Declared]) -> Option<Way<'d>> {
+    let ways = all.iter().filter_map(|declared| way(query, declared));
     // Of two that are worth the same, the one with fewer fields has the shorter entries; then the name decides.
     ways.max_by(|a, b| {
         let fields = |way: &Way<'_>| way.declared.index.fields.len();
@@ -80,22 +80,31 @@ fn way<'d>(query: &Query, declared: &'d Declared) -> Option<Way<'d>> {
     let mut decided: Vec<&Condition> = index.only.conditions.iter().collect();
     let mut start = declared.entries().to_vec();
     let mut equal = 0;
+    // Fields that are equal may stand in the order as well, and say nothing there.
+    let in_order = |at: usize| index.fields[at..] == query.order[..];
+    let mut ordered_behind = in_order(0).then(|| start.clone());
     for field in &index.fields {
         let is_equal = |it: &&Condition| it.field == *field && it.op == FilterOp::Eq;
         let Some(condition) = conditions.iter().find(is_equal) else { break };
         encode(Some(&condition.value), &mut start);
         decided.push(condition);
         equal += 1;
+        if in_order(equal) {
+            ordered_behind = Some(start.clone());
+        }
     }
     let rest = &index.fields[equal..];
     let bounds = rest.first().map_or(Bounds::default(), |field| bounds(field, conditions, &start));
-    let has_order = rest == &query.order[..];
-    if equal == 0 && bounds.stretches.is_none() && !(has_order && !query.order.is_empty()) {
+    let has_order = ordered_behind.is_some();
+    let saves_sorting = has_order && !query.order.is_empty();
+    if equal == 0 && bounds.stretches.is_none() && !saves_sorting {
         return None;
     }
     decided.extend(bounds.decided);
     let worth = (equal, bounds.stretches.is_some(), has_order);
-    let stretches = bounds.stretches.unwrap_or_else(|| vec![(start.clone(), end_of(&start))]);
+    // Behind the values come the keys.
+    let all = if rest.is_empty() { [&start[..], &query.prefix].concat() } else { start };
+    let stretches = bounds.stretches.unwrap_or_else(|| vec![(all.clone(), end_of(&all))]);
     let (decided, tested): (Vec<_>, Vec<_>) =
         conditions.iter().cloned().partition(|condition| decided.contains(&condition));
     let plan = Plan {
@@ -104,7 +113,7 @@ fn way<'d>(query: &Query, declared: &'d Declared) -> Option<Way<'d>> {
         tested: Filter { conditions: tested },
         is_sorted: !has_order,
     };
-    Some(Way { declared, stretches, plan, ordered_behind: has_order.then_some(start), worth })
+    Some(Way { declared, stretches, plan, ordered_behind, worth })
 }
 
 /// What bounds a field that is not equal to a value.

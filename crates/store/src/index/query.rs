@@ -86,6 +86,6 @@ pub struct Found<T> {
     pub rows: Vec<T>,
     /// Where the page ends, if there is more.
     pub next: Option<Cursor>,
-    /// How many rows were looked at.
+    /// How many rows were looked at, or passed over for their keys.
     pub examined: u64,
 }

@@ -29,7 +29,15 @@ impl Value {
     /// # Ok::<(), duramen_store::value::ValueError>(())
     /// ```
     pub fn to_json(&self) -> Result<Json, ValueError> {
-        to_json(self, 0)
+        to_json(self, 0, true)
+    }
+
+    /// The value as JSON, in which a NaN or an infinity is null.
+    ///
+    /// # Errors
+    /// [`ValueError::TooDeep`].
+    pub(crate) fn to_json_or_null(&self) -> Result<Json, ValueError> {
+        to_json(self, 0, false)
     }
 
     /// The value that a JSON value means. Numbers without point and exponent become integers, others floats.
@@ -95,11 +103,13 @@ impl TryFrom<&Json> for Value {
     }
 }
 
-fn to_json(value: &Value, depth: usize) -> Result<Json, ValueError> {
+/// If not `finite`, a number that JSON does not have is null.
+fn to_json(value: &Value, depth: usize, finite: bool) -> Result<Json, ValueError> {
     Ok(match value {
         Value::Null => Json::Null,
         Value::Bool(value) => Json::Bool(*value),
         Value::Int(value) => Json::from(*value),
+        Value::Float(value) if !finite && !value.is_finite() => Json::Null,
         Value::Float(value) => serde_json::Number::from_f64(*value)
             .map(Json::Number)
             .ok_or(ValueError::NotFinite { number: *value })?,
@@ -108,16 +118,16 @@ fn to_json(value: &Value, depth: usize) -> Result<Json, ValueError> {
         Value::Array(_) | Value::Object(_) if depth >= MAX_NESTING => {
             return Err(ValueError::TooDeep { max: MAX_NESTING });
         }
-        Value::Array(elements) => {
-            Json::Array(elements.iter().map(|element| to_json(element, depth + 1)).collect::<Result<_, _>>()?)
-        }
+        Value::Array(elements) => Json::Array(
+            elements.iter().map(|element| to_json(element, depth + 1, finite)).collect::<Result<_, _>>()?,
+        ),
         Value::Object(members) => match sole(members.iter()) {
             Some((key, member)) if is_marker(key) => {
-                one_member(&format!("${key}"), to_json(member, depth + 1)?)
+                one_member(&format!("${key}"), to_json(member, depth + 1, finite)?)
             }
             _ => members
                 .iter()
-                .map(|(key, member)| Ok((key.clone(), to_json(member, depth + 1)?)))
+                .map(|(key, member)| Ok((key.clone(), to_json(member, depth + 1, finite)?)))
                 .collect::<Result<serde_json::Map<_, _>, _>>()?
                 .into(),
         },

@@ -139,7 +139,7 @@ fn change<S: Scope>(scope: &S, random: &mut fastrand::Rng) {
     match random.u8(..12) {
         0 => drop(scope.json().delete(&key, "").unwrap()),
         1 => drop(scope.json().delete(&key, "n").unwrap()),
-        2 => drop(scope.json().set(&key, "n", &json!(random.u8(..10))).unwrap()),
+        2 => drop(scope.json().set(&key, "n", json!(random.u8(..10))).unwrap()),
         3 => drop(scope.json().merge_patch(&key, &json!({"s": "b", "ok": null})).unwrap()),
         4 => {
             let name = format!("i{}", random.u8(..4));
@@ -152,7 +152,7 @@ fn change<S: Scope>(scope: &S, random: &mut fastrand::Rng) {
             let items: Vec<_> = (0..8).map(|n| (format!("d{n}"), "", document(random))).collect();
             scope.json().set_many(items).unwrap();
         }
-        _ => drop(scope.json().set(&key, "", &document(random)).unwrap()),
+        _ => drop(scope.json().set(&key, "", document(random)).unwrap()),
     }
 }
 
@@ -174,7 +174,8 @@ fn what_is_found_is_what_a_look_at_each_row_finds() {
         store.keep_history("main", Some(Keep::each_commit())).unwrap();
         let mut done = Vec::new();
         for step in 0..60 {
-            let names: Vec<String> = store.branches(false).unwrap().into_iter().map(|info| info.name).collect();
+            let names: Vec<String> =
+                store.branches(false).unwrap().into_iter().map(|info| info.name).collect();
             let name = &names[random.usize(..names.len())];
             let branch = store.branch(name).unwrap();
             let what = random.u8(..14);
@@ -187,7 +188,9 @@ fn what_is_found_is_what_a_look_at_each_row_finds() {
                     if other != name {
                         let strategy = Strategy::Theirs;
                         let options = MergeOptions { strategy, ..MergeOptions::default() };
-                        store.merge(name, other, options).unwrap_or_else(|error| panic!("{context}: {error}"));
+                        store
+                            .merge(name, other, options)
+                            .unwrap_or_else(|error| panic!("{context}: {error}"));
                     }
                 }
                 2 if name != "main" => store.reset_branch(name).unwrap(),
@@ -232,33 +235,37 @@ fn a_unique_index_has_no_two_rows_with_the_same_values() {
     let main = store.branch("main").unwrap();
     main.indexes().create("u", &Index::new(Primitive::Json, ["a", "b"]).unique()).unwrap();
     let docs = main.json();
-    docs.set("one", "", &json!({"a": 1, "b": "x"})).unwrap();
-    let version = docs.set("two", "", &json!({"a": 1, "b": "y"})).unwrap();
+    docs.set("one", "", json!({"a": 1, "b": "x"})).unwrap();
+    let version = docs.set("two", "", json!({"a": 1, "b": "y"})).unwrap();
     let refused = |done: Result<u64, StoreError>| match done {
-        Err(StoreError::NotUnique { index, row, other }) => {
-            assert_eq!(index, "u");
+        Err(StoreError::NotUnique { index, space, row, other }) => {
+            assert_eq!((index.as_str(), space.as_str()), ("u", "default"));
             (row, other)
         }
         other => panic!("{other:?}"),
     };
     // By a put, at a path, by a patch, as another notation, and among several.
-    assert_eq!(refused(docs.set("three", "", &json!({"b": "y", "a": 1.0}))), ("three".into(), "two".into()));
-    refused(docs.set("one", "b", &json!("y")));
+    assert_eq!(refused(docs.set("three", "", json!({"b": "y", "a": 1.0}))), ("three".into(), "two".into()));
+    refused(docs.set("one", "b", json!("y")));
     refused(docs.merge_patch("one", &json!({"b": "y"})));
     let both = json!({"a": 5, "b": 5});
     refused(docs.set_many([("four", "", &both), ("five", "", &both)]));
     let transact = |write: &dyn Fn(&duramen_store::Transaction) -> Result<(), StoreError>| {
         main.transact(|transaction| write(transaction)).map(|()| 0)
     };
-    refused(transact(&|transaction| transaction.json().set("six", "", &json!({"a": 1, "b": "x"})).map(drop)));
+    refused(transact(&|transaction| transaction.json().set("six", "", json!({"a": 1, "b": "x"})).map(drop)));
     assert_eq!(all_documents(&main).len(), 2);
     assert_eq!(main.snapshot().unwrap().json().count("").unwrap(), 2);
     // Null and missing are no values that could be the same; what is taken back is free at once.
-    docs.set_many([("n1", "", json!({"a": 1})), ("n2", "", json!({"a": 1})), ("n3", "", json!({"a": 1, "b": null}))])
-        .unwrap();
+    docs.set_many([
+        ("n1", "", json!({"a": 1})),
+        ("n2", "", json!({"a": 1})),
+        ("n3", "", json!({"a": 1, "b": null})),
+    ])
+    .unwrap();
     main.transact(|transaction| {
         transaction.json().delete("two", "")?;
-        transaction.json().set("seven", "", &json!({"a": 1, "b": "y"})).map(drop)
+        transaction.json().set("seven", "", json!({"a": 1, "b": "y"})).map(drop)
     })
     .unwrap();
     // Two that swap their values.
@@ -266,8 +273,8 @@ fn a_unique_index_has_no_two_rows_with_the_same_values() {
     assert!(main.snapshot().unwrap().json().get("one", "b").unwrap().is_some() && version > 0);
     // By a merge of two sides, each of which is right by itself.
     let fork = main.fork("side").unwrap();
-    fork.json().set("eight", "", &json!({"a": 9, "b": 9})).unwrap();
-    docs.set("nine", "", &json!({"a": 9, "b": 9})).unwrap();
+    fork.json().set("eight", "", json!({"a": 9, "b": 9})).unwrap();
+    docs.set("nine", "", json!({"a": 9, "b": 9})).unwrap();
     let merged = store.merge("side", "main", MergeOptions::default()).map(|_| 0);
     assert_eq!(refused(merged), ("eight".into(), "nine".into()));
     docs.delete("nine", "").unwrap();
@@ -374,10 +381,10 @@ fn declarations_are_merged_compared_and_kept_as_other_data_are() {
     let store = Store::memory();
     store.keep_history("main", Some(Keep::each_commit())).unwrap();
     let main = store.branch("main").unwrap();
-    let before = main.json().set("a", "", &json!({"n": 1})).unwrap();
+    let before = main.json().set("a", "", json!({"n": 1})).unwrap();
     let fork = main.fork("side").unwrap();
     fork.indexes().create("n", &Index::new(Primitive::Json, ["n"])).unwrap();
-    main.json().set("b", "", &json!({"n": 2})).unwrap();
+    main.json().set("b", "", json!({"n": 2})).unwrap();
     let diff = store.diff("main", "side", &Default::default(), 10).unwrap();
     let shown: Vec<_> = diff.entries.iter().map(|it| (it.primitive, it.key.as_str())).collect();
     assert_eq!(shown, [(Primitive::Json, "b"), (Primitive::Index, "n")]);
@@ -402,7 +409,7 @@ fn declarations_are_merged_compared_and_kept_as_other_data_are() {
     other.import_branch("copy", &main.snapshot().unwrap(), &mut |_| {}).unwrap();
     let copy = other.branch("copy").unwrap();
     assert_eq!(plan_of(&copy, "n = 2", &[]), "index n for n = 2, in its order");
-    copy.json().set("c", "", &json!({"n": 2})).unwrap();
+    copy.json().set("c", "", json!({"n": 2})).unwrap();
     assert_eq!(copy.json().find(&Query::new(filter("n = 2")), 9).unwrap().rows.len(), 2);
     is_whole(&other, "copied");
 }
@@ -428,11 +435,11 @@ fn what_an_index_cannot_hold_is_refused_with_what_to_do() {
     assert!(main.indexes().create("i", &json(&["a"])).unwrap());
     assert!(!main.indexes().create("i", &json(&["a"])).unwrap());
     assert!(matches!(main.indexes().create("i", &json(&["b"])), Err(StoreError::IndexExists { .. })));
-    main.json().set("fits", "", &json!({"a": "x".repeat(4093)})).unwrap();
-    let refused = main.json().set("k\u{7f}", "", &json!({"a": "x".repeat(4094)})).unwrap_err().to_string();
+    main.json().set("fits", "", json!({"a": "x".repeat(4093)})).unwrap();
+    let refused = main.json().set("k\u{7f}", "", json!({"a": "x".repeat(4094)})).unwrap_err().to_string();
     assert_eq!(
         refused,
-        "a value is not allowed: what index \"i\" is of takes 4097 bytes in row k\\x7f, and 4096 are allowed; shorten \
+        "a value is not allowed: what index \"i\" is of takes 4097 bytes in json default/k\\x7f, and 4096 are allowed; shorten \
          it, or drop the index"
     );
     assert_eq!(main.json().count("").unwrap(), 1);
@@ -440,7 +447,7 @@ fn what_an_index_cannot_hold_is_refused_with_what_to_do() {
     let (space, name, key) = ("s".repeat(64), "i".repeat(256), "k".repeat(8192));
     let far = main.space(&space).unwrap();
     far.indexes().create(&name, &json(&["a"])).unwrap();
-    far.json().set(&key, "", &json!({"a": "x".repeat(4093)})).unwrap();
+    far.json().set(&key, "", json!({"a": "x".repeat(4093)})).unwrap();
     assert_eq!(far.json().find(&Query::new(filter("a > x")), 2).unwrap().rows[0].0, key);
     let missing = far.indexes().get("other").unwrap_err();
     assert!(matches!(missing, StoreError::IndexNotFound { .. }), "{missing}");
@@ -466,7 +473,8 @@ fn pairs_are_found_by_their_values_and_members() {
         let found = main.kv().find(&Query::new(filter(text)), 10).unwrap();
         found.rows.into_iter().map(|(key, _)| key.to_string()).collect()
     };
-    let look = |main: &Branch| [keys(main, "$ = 7"), keys(main, "n >= 5"), keys(main, "$ = text"), keys(main, "")];
+    let look =
+        |main: &Branch| [keys(main, "$ = 7"), keys(main, "n >= 5"), keys(main, "$ = text"), keys(main, "")];
     let without = look(&main);
     assert_eq!(without[..3], [vec!["a".to_owned()], vec!["b".into()], vec!["c".into()]]);
     assert_eq!(without[3], ["a", "b", "c", "d"]);
@@ -479,6 +487,120 @@ fn pairs_are_found_by_their_values_and_members() {
     is_whole(&store, "at the end");
 }
 
+/// Numbers that JSON does not have stand in the way of no query and of no index.
+#[test]
+fn numbers_that_are_not_finite_are_null() {
+    let store = Store::memory();
+    let main = store.branch("main").unwrap();
+    main.kv().put_many([("a", f64::INFINITY), ("b", f64::NAN), ("c", 5.0)]).unwrap();
+    let found = |text: &str| main.kv().find(&Query::new(filter(text)), 9).unwrap().rows.len();
+    assert_eq!((found("$ = 5"), found("$ = null"), found("$ > 5")), (1, 2, 0));
+    main.indexes().create("v", &Index::new(Primitive::Kv, ["$"]).unique()).unwrap();
+    main.kv().put("d", f64::NEG_INFINITY).unwrap();
+    assert_eq!((found("$ = 5"), found("$ = null"), found("$ > 5")), (1, 3, 0));
+    is_whole(&store, "at the end");
+}
+
+/// Writes a key of the tree as nobody does but by damage, or a hand.
+fn write<S: Scope>(scope: &S, key: &[u8], value: Option<&[u8]>) {
+    let written = scope.write(|edit| match value {
+        Some(value) => edit.put(key, &mut |out| out.extend_from_slice(value)),
+        None => edit.delete(key),
+    });
+    written.map(|_| ()).unwrap();
+}
+
+fn entry(name: &str, values: &[u8], key: &str) -> Vec<u8> {
+    [&[0x61, 0], name.as_bytes(), &[0], values, key.as_bytes()].concat()
+}
+
+/// What is told of a change of a branch that leaves an index wrong.
+type Wrong<'w> = (&'static str, &'w dyn Fn(&Branch));
+
+/// What is imported has the indexes that it says it has.
+#[test]
+fn what_is_imported_is_refused_if_its_indexes_are_wrong() {
+    let number = |n: u8| [&[5][..], &(f64::from(n).to_bits() | 1 << 63).to_be_bytes(), &[0, 0]].concat();
+    let wrongs: [Wrong<'_>; 4] = [
+        ("has no entry of json default/a", &|main| write(main, &entry("n", &number(1), "a"), None)),
+        ("has 3 entries of 2 rows", &|main| write(main, &entry("n", &number(9), "none"), Some(b""))),
+        ("1 entries belong to no index", &|main| write(main, &entry("other", &number(9), "a"), Some(b""))),
+        ("has no entry of json default/b", &|main| {
+            write(main, &entry("n", &number(2), "b"), None);
+            write(main, &entry("n", &number(1), "b"), Some(b""));
+        }),
+    ];
+    for (told, wrong) in wrongs {
+        let store = Store::memory();
+        let main = store.branch("main").unwrap();
+        main.indexes().create("n", &Index::new(Primitive::Json, ["n"]).unique()).unwrap();
+        main.json().set_many([("a", "", json!({"n": 1})), ("b", "", json!({"n": 2}))]).unwrap();
+        is_whole(&store, "before");
+        wrong(&main);
+        let damage = store.verify(&mut |_| {}).unwrap().branches[0].damage.clone().unwrap();
+        assert!(damage.contains(told), "{damage}");
+        let other = Store::memory();
+        let refused =
+            other.import_branch("copy", &main.snapshot().unwrap(), &mut |_| {}).unwrap_err().to_string();
+        assert!(refused.contains(told), "{refused}");
+        assert_eq!(other.branches(false).unwrap().len(), 1);
+    }
+}
+
+/// A key that does not fit the log is refused, and the store goes on.
+#[test]
+fn a_key_that_is_too_long_for_the_log_is_refused() {
+    let store = Store::memory();
+    let main = store.branch("main").unwrap();
+    main.indexes().create("n", &Index::new(Primitive::Json, ["n"])).unwrap();
+    fn put<S: Scope>(scope: &S, key: &[u8]) -> Result<(), StoreError> {
+        let key = [&[0x40, 0], key].concat();
+        scope.write(|edit| edit.put(&key, &mut |out| out.extend_from_slice(b"{}"))).map(|_| ())
+    }
+    let refused = put(&main, &[b'k'; 65_533]).unwrap_err();
+    assert!(matches!(refused, StoreError::TooLarge { len: 65_538, .. }), "{refused}");
+    assert!(put(&main, &[b'k'; 65_534]).is_err());
+    put(&main, b"short").unwrap();
+    is_whole(&store, "at the end");
+}
+
+/// Where the keys of rows decide, too, no more entries are read than are asked for.
+#[test]
+fn a_prefix_narrows_an_index_whose_fields_are_all_equal() {
+    let store = Store::memory();
+    let main = store.branch("main").unwrap();
+    main.indexes().create("s", &Index::new(Primitive::Json, ["s"])).unwrap();
+    let rows = (0..2000).map(|n| (format!("r{n:04}"), "", json!({"s": "open"})));
+    main.json().set_many(rows).unwrap();
+    let asked = Query::new(filter("s = open")).prefix("r001");
+    let found = main.json().find(&asked, 100).unwrap();
+    assert_eq!((found.rows.len(), found.examined), (10, 10));
+    let backwards = main.json().find(&asked.backwards(), 3).unwrap();
+    assert_eq!((backwards.rows[0].0.as_str(), backwards.examined), ("r0019", 4));
+    // A field that is equal says nothing in an order.
+    let plan = plan_of(&main, "s = open", &["s"]);
+    assert_eq!(plan, "index s for s = \"open\", in its order");
+}
+
+/// What is told in a transaction is what is done there.
+#[test]
+fn a_plan_in_a_transaction_is_what_is_done_there() {
+    let store = Store::memory();
+    let main = store.branch("main").unwrap();
+    main.indexes().create("n", &Index::new(Primitive::Json, ["n"])).unwrap();
+    main.transact(|transaction| {
+        assert_eq!(plan_of(transaction, "n = 1", &[]), "index n for n = 1, in its order");
+        transaction.json().set("a", "", json!({"n": 1}))?;
+        assert_eq!(plan_of(transaction, "n = 1", &[]), "index n for n = 1, then sorted");
+        transaction.indexes().drop("n")?;
+        transaction.indexes().create("n", &Index::new(Primitive::Json, ["n", "s"]))?;
+        assert_eq!(plan_of(transaction, "n = 1", &[]), "all rows, each held against n = 1, in its order");
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(plan_of(&main, "n = 1", &["s"]), "index n for n = 1, in its order");
+}
+
 /// I2 holds for readers in another process, whose entries come by the log.
 #[test]
 fn a_follower_finds_what_the_writer_wrote() {
@@ -488,10 +610,10 @@ fn a_follower_finds_what_the_writer_wrote() {
     let follower = duramen_store::Follower::open(dir.path(), Options::default()).unwrap();
     main.indexes().create("n", &Index::new(Primitive::Json, ["n"])).unwrap();
     for n in 0..50 {
-        main.json().set(&format!("d{n}"), "", &json!({"n": n % 10})).unwrap();
+        main.json().set(&format!("d{n}"), "", json!({"n": n % 10})).unwrap();
     }
     store.checkpoint().unwrap();
-    main.json().set("d0", "n", &json!(7)).unwrap();
+    main.json().set("d0", "n", json!(7)).unwrap();
     let there = follower.branch("main").unwrap();
     assert_eq!(there.json().find(&Query::new(filter("n = 7")), 99).unwrap().rows.len(), 6);
     is_whole(&follower.store().unwrap(), "the follower");

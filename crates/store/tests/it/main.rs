@@ -11,6 +11,7 @@ mod crash;
 mod crash_log;
 mod crash_nodes;
 mod events;
+mod events_trimmed;
 mod faults;
 mod faulty;
 mod following;

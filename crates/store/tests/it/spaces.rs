@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use duramen_base::entropy;
+use duramen_store::index::Index;
 use duramen_store::{
     vector::Metric, MergeOptions, Part, Primitive, Scope, Store, StoreError, Strategy, Value,
 };
@@ -24,6 +25,7 @@ fn spaces_are_found_with_what_they_have_and_dropped_whole() {
             space.state().set("c", 1).unwrap();
             space.vectors().create("v", 2, Metric::Cosine).unwrap();
             space.vectors().collection("v").upsert("x", &[1.0, 0.0], None).unwrap();
+            space.indexes().create("i", &Index::new(Primitive::Json, ["$"])).unwrap();
         }
     }
     let names = || main.spaces().unwrap().into_iter().map(|space| space.name).collect::<Vec<_>>();

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use duramen_store::limits::KEY_BYTES_MAX;
 use duramen_store::filter::Filter;
+use duramen_store::limits::KEY_BYTES_MAX;
 use duramen_store::vector::{Match, Metric, SearchOptions, VectorError};
 use duramen_store::{Branch, Scope, Store, StoreError};
 use serde_json::{json, Value};

@@ -130,7 +130,9 @@ fn numbers_at_random_are_ordered_as_conditions_order_them() {
         }
         let is = |op: &str| {
             let text = format!("$ {op} {b}");
-            text.parse::<crate::filter::Filter>().unwrap_or_else(|error| panic!("{text}: {error}")).matches(&a)
+            text.parse::<crate::filter::Filter>()
+                .unwrap_or_else(|error| panic!("{text}: {error}"))
+                .matches(&a)
         };
         let order = bytes(&a).cmp(&bytes(&b));
         assert_eq!(is("<"), order.is_lt(), "{a} and {b}");

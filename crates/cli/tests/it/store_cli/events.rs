@@ -56,7 +56,7 @@ fn events_are_appended_and_read_by_number_and_type() {
     );
     assert!(shell.ok(&["event", "types"]).lines().any(|line| line.starts_with("logout")));
     assert_eq!(shell.ok(&["event", "verify"]), "intact: 7 events\n");
-    assert_eq!(shell.json(&["event", "verify"]), json!({ "checked": 7, "first_bad": null }));
+    assert_eq!(shell.json(&["event", "verify"]), json!({ "checked": 7, "first": 0, "first_bad": null }));
 }
 
 #[test]
@@ -77,4 +77,25 @@ fn a_bad_event_is_refused_and_nothing_of_its_batch_stays() {
     assert_eq!(shell.ok(&["event", "length"]), "1\n");
     assert!(shell.fails(1, &["event", "get", "1"]).contains("no event 1"));
     shell.fails(2, &["event", "get", "first"]);
+}
+
+#[test]
+fn a_log_is_trimmed_by_number_count_and_age() {
+    let shell = Shell::new();
+    let payloads: String = (0..10).map(|n| format!("{{\"n\": {n}}}\n")).collect();
+    shell.ok_fed(payloads.as_bytes(), &["event", "append", "tick", "--batch"]);
+    let trim = |arguments: &[&str]| shell.ok(&[&["event", "trim"][..], arguments].concat());
+    assert_eq!(trim(&["--before", "3"]), "deleted 3 events; the log begins with event 3\n");
+    assert_eq!(trim(&["--keep", "4"]), "deleted 3 events; the log begins with event 6\n");
+    assert_eq!(trim(&["--older-than", "1h"]), "deleted 0 events; the log begins with event 6\n");
+    assert_eq!(shell.ok(&["event", "length"]), "4\n");
+    assert_eq!(shell.json(&["event", "length"]), json!({ "length": 4, "first": 6, "next": 10 }));
+    assert_eq!(shell.ok(&["event", "verify"]), "intact: 4 events\n");
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    assert_eq!(trim(&["--older-than", "1ms"]), "deleted 3 events; the log begins with event 9\n");
+    assert_eq!(shell.ok(&["event", "append", "tick", "{}"]), "appended event 10\n");
+    assert!(shell.fails(1, &["event", "get", "2"]).contains("there is no event 2"));
+    for bad in [&["event", "trim"][..], &["event", "trim", "--keep", "1", "--before", "2"]] {
+        shell.fails(2, bad);
+    }
 }

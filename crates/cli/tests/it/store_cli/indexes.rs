@@ -27,7 +27,8 @@ fn documents_are_found_by_what_they_hold() {
     let first = shell.json(&["json", "find", "state = open", "--order", "at", "--backwards", "--limit", "1"]);
     assert_eq!((&first["rows"][0]["key"], &first["rows"][0]["value"]["at"]), (&json!("task:1"), &json!(7)));
     let next = first["next"].as_str().unwrap();
-    let second = shell.json(&["json", "find", "state = open", "--order", "at", "--backwards", "--after", next]);
+    let second =
+        shell.json(&["json", "find", "state = open", "--order", "at", "--backwards", "--after", next]);
     assert_eq!((&second["rows"][0]["key"], &second["next"]), (&json!("task:3"), &json!(null)));
     assert_eq!(shell.ok(&["json", "find", "", "--prefix", "task:2"]).lines().count(), 1);
     assert_eq!(shell.ok(&["json", "find"]).lines().count(), 3);

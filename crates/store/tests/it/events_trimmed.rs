@@ -1,0 +1,248 @@
+//! Event logs whose first events are gone.
+
+use duramen_base::entropy;
+use duramen_store::event::{Direction, Event};
+use duramen_store::{MergeOptions, Options, Part, Scope, Store, StoreError, Strategy};
+use serde_json::json;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Writes a key of the tree behind the log's back; deletes it if there is no value.
+fn write<S: Scope>(scope: &S, key: &[u8], value: Option<&[u8]>) {
+    let written = scope.write(|edit| match value {
+        Some(value) => edit.put(key, &mut |out| out.extend_from_slice(value)),
+        None => edit.delete(key),
+    });
+    written.map(|_| ()).unwrap();
+}
+
+fn read<S: Scope>(scope: &S, key: &[u8], into: &mut Vec<u8>) {
+    assert!(scope.read(|view| view.get(key, &mut |_, value| *into = value.to_vec())).unwrap());
+}
+
+/// Appends events that no other log has.
+fn append<S: Scope>(scope: &S, count: u64) {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    for n in 0..count {
+        let n = 2 * NEXT.fetch_add(1, Ordering::Relaxed) + n % 2;
+        scope.events().append(["a", "b"][n as usize % 2], json!({ "n": n })).unwrap();
+    }
+}
+
+fn all<S: Scope>(scope: &S) -> Vec<Event> {
+    scope.events().range(.., Direction::Forwards, None, usize::MAX).unwrap().events
+}
+
+fn is_whole<S: Scope>(scope: &S, first: u64, len: u64, context: &str) {
+    let events = scope.events();
+    let report = events.verify().unwrap();
+    assert_eq!(report.first_bad, None, "{context}");
+    assert_eq!((report.first, report.checked), (first, len - first), "{context}");
+    assert_eq!((events.first().unwrap(), events.len().unwrap()), (first, len), "{context}");
+    let listed = all(scope);
+    assert_eq!(listed.iter().map(|event| event.seq).collect::<Vec<_>>(), (first..len).collect::<Vec<_>>());
+    let types: u64 = events.types().unwrap().iter().map(|kind| kind.count).sum();
+    assert_eq!(types, len - first, "{context}");
+}
+
+#[test]
+fn what_is_trimmed_is_gone_and_the_rest_is_as_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), Options::default()).unwrap();
+    let main = store.branch("main").unwrap();
+    assert_eq!(main.events().trim(7).unwrap(), 0, "there is nothing");
+    append(&main, 10);
+    let before = all(&main);
+    assert_eq!(main.events().trim(0).unwrap(), 0);
+    assert_eq!(main.events().trim(4).unwrap(), 4);
+    assert_eq!(main.events().trim(3).unwrap(), 0, "these are gone already");
+    assert_eq!(all(&main), before[4..]);
+    is_whole(&main, 4, 10, "trimmed");
+    assert!(main.events().get(3).unwrap().is_none() && !main.events().exists(0).unwrap());
+    assert!(!main.events().is_empty().unwrap());
+    // The last one stays, whatever is asked for, and the next one follows it.
+    assert_eq!(main.events().trim(u64::MAX).unwrap(), 5);
+    is_whole(&main, 9, 10, "all but the last");
+    assert_eq!(main.events().append("a", json!({})).unwrap(), 10);
+    is_whole(&main, 9, 11, "appended");
+    drop((main, store));
+    let store = Store::open(dir.path(), Options::default()).unwrap();
+    let main = store.branch("main").unwrap();
+    is_whole(&main, 9, 11, "opened again");
+    // In a transaction, but for what it appended itself.
+    main.transact(|transaction| {
+        append(transaction, 3);
+        assert_eq!(transaction.events().trim(13)?, 1);
+        is_whole(transaction, 10, 14, "in the transaction");
+        append(transaction, 1);
+        is_whole(transaction, 10, 15, "in the transaction");
+        Ok(())
+    })
+    .unwrap();
+    is_whole(&main, 10, 15, "committed");
+    assert_eq!(main.events().trim(13).unwrap(), 3);
+    let diff = store.diff("main", "main", &Part::default(), 9).unwrap();
+    assert!(diff.entries.is_empty());
+    // All of it goes with its space, and a log begins anew.
+    main.drop_space("default").unwrap();
+    assert_eq!((main.events().first().unwrap(), main.events().len().unwrap()), (0, 0));
+    append(&main, 2);
+    is_whole(&main, 0, 2, "anew");
+}
+
+#[test]
+fn what_comes_back_and_what_is_missing_behind_the_start_is_told() {
+    let store = Store::memory();
+    let main = store.branch("main").unwrap();
+    append(&main, 6);
+    let third = {
+        let mut bytes = Vec::new();
+        let key = [&[0x30, 0, 1], &2_u64.to_be_bytes()[..]].concat();
+        read(&main, &key, &mut bytes);
+        (key, bytes)
+    };
+    main.events().trim(4).unwrap();
+    let put = |key: &[u8], value: &[u8]| write(&main, key, Some(value));
+    put(&third.0, &third.1);
+    let bad = main.events().verify().unwrap().first_bad.unwrap();
+    assert_eq!((bad.seq, bad.reason.as_str()), (2, "it is there, and the log begins with event 4"));
+    write(&main, &third.0, None);
+    assert_eq!(main.events().verify().unwrap().first_bad, None);
+    // Another start is not what follows from the hashes.
+    let start = [0x30, 0, 3];
+    put(&start, &[&[1][..], &5_u64.to_le_bytes(), &[0; 32]].concat());
+    assert!(main.events().verify().unwrap().first_bad.is_some());
+    put(&start, &[1, 2, 3]);
+    assert!(matches!(main.events().verify(), Err(StoreError::Damaged(_))));
+    put(&start, &[9]);
+    assert!(matches!(main.events().first(), Err(StoreError::FromTheFuture { .. })));
+}
+
+#[test]
+fn events_are_found_by_when_they_were() {
+    let store = Store::memory();
+    let main = store.branch("main").unwrap();
+    assert_eq!(main.events().since(0).unwrap(), 0);
+    append(&main, 9);
+    main.events().trim(2).unwrap();
+    let times: Vec<i64> = all(&main).iter().map(|event| event.at_ms).collect();
+    assert_eq!(main.events().since(i64::MIN).unwrap(), 2);
+    assert_eq!(main.events().since(i64::MAX).unwrap(), 9);
+    for at in times.iter().flat_map(|at| [at - 1, *at, at + 1]) {
+        let expected = 2 + times.iter().filter(|time| **time < at).count() as u64;
+        assert_eq!(main.events().since(at).unwrap(), expected);
+    }
+}
+
+/// Two branches that append, trim and merge at random, against lists.
+#[test]
+fn logs_that_are_trimmed_on_both_sides_are_merged() {
+    let seed = entropy::seed();
+    for round in 0..60 {
+        let mut random = entropy::rng(seed ^ round);
+        let store = Store::memory();
+        let main = store.branch("main").unwrap();
+        append(&main, random.u64(1..6));
+        let side = main.fork("side").unwrap();
+        let mut done = Vec::new();
+        for _ in 0..25 {
+            let (branch, other) = if random.bool() { (&main, &side) } else { (&side, &main) };
+            let context = format!("seed {seed}, round {round}: {done:?}");
+            let (first, len) = (branch.events().first().unwrap(), branch.events().len().unwrap());
+            match random.u8(..6) {
+                0..=2 => {
+                    let count = random.u64(1..4);
+                    append(branch, count);
+                    done.push(format!("{} appends {count}", branch.name()));
+                }
+                3 => {
+                    let before = random.u64(..len + 3);
+                    branch.events().trim(before).unwrap();
+                    done.push(format!("{} trims to {before}", branch.name()));
+                    is_whole(branch, first.max(before.min(len - 1)), len, &context);
+                }
+                _ => {
+                    let strategy = [Strategy::Fail, Strategy::Ours, Strategy::Theirs][random.usize(..3)];
+                    let resequence_events = random.u8(..3) == 0;
+                    done.push(format!("{} merges, {strategy:?}, {resequence_events}", branch.name()));
+                    let (ours, theirs) = (all(branch), all(other));
+                    let options = MergeOptions { strategy, resequence_events, ..MergeOptions::default() };
+                    let merged = store.merge(other.name(), branch.name(), options);
+                    let now = all(branch);
+                    match merged {
+                        Ok(_) => {}
+                        Err(StoreError::MergeConflict { .. }) => assert_eq!(now, ours, "{context}"),
+                        Err(error) => panic!("{context}: {error}"),
+                    }
+                    let seqs = |events: &[Event]| events.iter().map(|event| event.seq).collect::<Vec<_>>();
+                    let (a, b, c) = (seqs(&ours), seqs(&theirs), seqs(&now));
+                    let context =
+                        format!("{context}: {} of {a:?} and {b:?} became {c:?}", done.last().unwrap());
+                    assert!(!now.is_empty() && theirs.len() + ours.len() >= now.len(), "{context}");
+                    // Unless the target gets the source's log, what was trimmed here does not come back, and nothing is lost
+                    // that it keeps.
+                    if now != theirs {
+                        assert!(now[0].seq >= ours[0].seq, "{context}");
+                        let is_kept = |event: &&Event| event.seq >= now[0].seq;
+                        let all = ours.iter().filter(is_kept).all(|event| now.contains(event));
+                        assert!(
+                            all || now.iter().all(|event| theirs.contains(event))
+                                || strategy == Strategy::Theirs,
+                            "{context}"
+                        );
+                    }
+                }
+            }
+            for branch in [&main, &side] {
+                let context = format!("seed {seed}, round {round}: {done:?}: {}", branch.name());
+                is_whole(branch, branch.events().first().unwrap(), branch.events().len().unwrap(), &context);
+            }
+        }
+    }
+}
+
+/// A side that only trimmed does not stand in the way of one that appended.
+#[test]
+fn trimming_and_appending_are_no_conflict() {
+    let store = Store::memory();
+    let main = store.branch("main").unwrap();
+    append(&main, 6);
+    let side = main.fork("side").unwrap();
+    side.events().trim(4).unwrap();
+    append(&main, 2);
+    store.merge("side", "main", MergeOptions::default()).unwrap();
+    is_whole(&main, 4, 8, "trimmed by the source, appended to by the target");
+    append(&main, 1);
+    side.events().trim(5).unwrap();
+    store.merge("main", "side", MergeOptions::default()).unwrap();
+    is_whole(&side, 5, 9, "trimmed by the target, appended to by the source");
+}
+
+/// After a merge that was decided for one side, the target has other events than its base. Those that the source appends
+/// next follow from its own, and not from the target's.
+#[test]
+fn a_log_that_was_decided_for_one_side_keeps_its_chain() {
+    let store = Store::memory();
+    let main = store.branch("main").unwrap();
+    append(&main, 2);
+    let side = main.fork("side").unwrap();
+    append(&main, 1);
+    append(&side, 1);
+    let decided = |strategy| MergeOptions { strategy, ..MergeOptions::default() };
+    store.merge("main", "side", decided(Strategy::Ours)).unwrap();
+    is_whole(&side, 0, 3, "decided for its own");
+    append(&main, 1);
+    let refused = store.merge("main", "side", MergeOptions::default()).unwrap_err();
+    assert!(matches!(refused, StoreError::MergeConflict { count: 1, .. }), "{refused}");
+    let again = side.fork("again").unwrap();
+    store.merge("main", "side", decided(Strategy::Theirs)).unwrap();
+    is_whole(&side, 0, 4, "decided for the other");
+    assert_eq!(all(&side), all(&main));
+    // Re-sequenced, only what is new of the source comes.
+    append(&main, 1);
+    append(&side, 1);
+    let options = MergeOptions { resequence_events: true, ..MergeOptions::default() };
+    let report = store.merge("main", "side", options).unwrap();
+    assert_eq!(report.events_resequenced, 1);
+    is_whole(&side, 0, 6, "re-sequenced");
+    is_whole(&again, 0, 3, "a fork of it");
+}
