@@ -12,6 +12,7 @@ pub(crate) mod kv;
 pub(crate) mod listing;
 mod moment;
 mod pack;
+mod rows;
 mod space;
 mod state;
 pub(crate) mod upkeep;

@@ -26,7 +26,7 @@ use crate::names::check_label;
 
 pub use entry::Event;
 use entry::{decode_index, decode_seq, scan, Stored};
-pub(crate) use entry::{keys_of, part_of, EventPart, Keys, Start};
+pub(crate) use entry::{part_of, EventPart, Keys, Start};
 use tail::Tail;
 pub(crate) use tail::{append_resequenced, length};
 pub use verify::{BadEvent, EventReport};
@@ -90,6 +90,9 @@ pub struct EventType {
 pub struct Events<'s, S> {
     space: Space<'s, S>,
 }
+
+/// Events that are trimmed in one commit.
+const TRIM_EVENTS: u64 = 100_000;
 
 /// The bytes of an object, of which a payload must be one.
 fn check_payload(text: &str) -> Result<(), StoreError> {
@@ -246,7 +249,7 @@ impl<'s, S: Access> Events<'s, S> {
         self.since(clock::unix_ms().saturating_sub(age_ms))
     }
 
-    /// Deletes the events before a number, in one commit. The last event stays in any case, so that the next one follows
+    /// Deletes the events before a number, in commits of at most 100,000 events. The last event stays in any case, so that the next one follows
     /// it; in a transaction, that before it, and what it appended itself. What is left keeps its numbers and hashes, and can
     /// be verified as before. Returns how many were deleted.
     ///
@@ -263,10 +266,17 @@ impl<'s, S: Access> Events<'s, S> {
     /// ```
     ///
     /// # Errors
-    /// When an event is damaged, there are more of them than one commit may delete, or nothing can be written: then
-    /// nothing is deleted.
+    /// When an event is damaged, or nothing can be written: what was deleted until then stays so, and the rest is a whole log.
     pub fn trim(&self, before: u64) -> Result<u64, StoreError> {
-        let (deleted, _) = self.space.scope().write(|edit| trim(edit, self.space.name(), before))?;
+        let (mut deleted, mut end) = (0, self.first()?);
+        while end < before {
+            end = before.min(end + TRIM_EVENTS);
+            let (trimmed, _) = self.space.scope().write(|edit| trim(edit, self.space.name(), end))?;
+            deleted += trimmed;
+            if trimmed == 0 {
+                break;
+            }
+        }
         Ok(deleted)
     }
 
@@ -383,6 +393,8 @@ pub(crate) fn trim(edit: &mut dyn Edit, space: &str, before: u64) -> Result<u64,
         Ok(ControlFlow::Continue(()))
     })?;
     gone.iter().try_for_each(|key| edit.delete(key))?;
+    // The branch may be reset before a transaction commits, and the log would begin with an event that is not there.
+    edit.depend(&keys.entry(end));
     let start = Start { seq: end, before: hash };
     edit.put(&keys.start(), &mut |out| start.encode(out))?;
     Ok(gone.len() as u64 / 2)
@@ -426,6 +438,28 @@ pub(crate) fn rows_from<V: View + ?Sized>(
         Ok(ControlFlow::Continue(()))
     })?;
     Ok(rows)
+}
+
+/// The keys of the tree that the events from `seq` on have, below `end` if there is one.
+pub(crate) fn keys_between<V: View + ?Sized>(
+    view: &V,
+    space: &str,
+    seq: u64,
+    end: Option<u64>,
+) -> Result<Vec<Vec<u8>>, StoreError> {
+    let keys = Keys::new(space);
+    let mut found = Vec::new();
+    if end.is_some_and(|end| end <= seq) {
+        return Ok(found);
+    }
+    let (start, end) = keys.entries(seq, end);
+    scan(view, &KeyRange::new(&start, Some(&end)), |key, value| {
+        let seq = decode_seq(key)?;
+        found.push(keys.index_entry(Stored::decode(seq, value)?.event_type, seq).to_vec());
+        found.push(key.to_vec());
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(found)
 }
 
 /// Events whose numbers are above or equal to `seq`: those that a merge may resequence.

@@ -105,7 +105,7 @@ impl Filter {
 impl Condition {
     /// Whether the condition holds.
     pub fn matches(&self, metadata: &Value) -> bool {
-        let Some(field) = find(metadata, &self.field) else {
+        let Some(field) = field(metadata, &self.field) else {
             return self.op == FilterOp::Ne;
         };
         let ordered = |test: fn(Ordering) -> bool| order(field, &self.value).is_some_and(test);
@@ -126,14 +126,22 @@ impl Condition {
     }
 }
 
-/// A field of a value, as [`Condition::field`] names it.
-pub(crate) fn find<'a>(metadata: &'a Value, field: &str) -> Option<&'a Value> {
-    metadata.get(field).or_else(|| {
-        if field == WHOLE {
-            return Some(metadata);
+/// A field of a value, as [`Condition::field`] names it; none if it is missing.
+///
+/// ```
+/// use duramen_store::filter::field;
+/// let value = serde_json::json!({"a": {"b": 1}, "a.c": 2});
+/// assert_eq!(field(&value, "a.b"), Some(&1.into()));
+/// assert_eq!(field(&value, "a.c"), Some(&2.into()));
+/// assert_eq!(field(&value, "b"), None);
+/// ```
+pub fn field<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
+    value.get(name).or_else(|| {
+        if name == WHOLE {
+            return Some(value);
         }
-        let mut keys = field.contains('.').then(|| field.split('.'))?;
-        keys.try_fold(metadata, |value, key| value.get(key))
+        let mut keys = name.contains('.').then(|| name.split('.'))?;
+        keys.try_fold(value, |value, key| value.get(key))
     })
 }
 

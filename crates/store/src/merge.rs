@@ -439,6 +439,10 @@ fn plan(engine: &Engine, trees: &Trees, options: &mut MergeOptions<'_>) -> Resul
                 plan.agreed = true;
                 return ControlFlow::Continue(());
             }
+            // A part of the keys of a log is no log.
+            if primitive == Primitive::Event && options.part.prefix.is_some() {
+                return ControlFlow::Continue(());
+            }
             if primitive == Primitive::Event {
                 logs.entry(space.to_owned()).or_default().push((item.key.to_vec(), theirs()));
                 return ControlFlow::Continue(());

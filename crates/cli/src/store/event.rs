@@ -191,7 +191,7 @@ pub(crate) fn run(handle: &Handle, verb: Event) -> Outcome {
         }),
         Event::Length => handle.look(|space| {
             let (first, next) = (space.events().first()?, space.events().len()?);
-            let length = next - first;
+            let length = next.saturating_sub(first);
             handle.say(&json!({ "length": length, "first": first, "next": next }), length)
         }),
         Event::Trim(trim) => handle.take(|space| {

@@ -5,6 +5,7 @@ use super::{
     index::Find,
     input,
     listing::{self, Counted, Keys},
+    rows,
 };
 use crate::{context::Outcome, failure::Failure, output};
 use clap::Subcommand;
@@ -37,6 +38,15 @@ Examples:
 const LIST_EXAMPLES: &str = "\
 Examples:
   duramen store json list --prefix user: --limit 10";
+const SCAN_EXAMPLES: &str = "\
+Examples:
+  duramen store json scan > documents.jsonl                      load reads it again
+  duramen store json scan --format csv --fields name,address.city";
+const LOAD_EXAMPLES: &str = "\
+Examples:
+  duramen store json load < documents.jsonl                      lines like {\"key\": \"user:1\", \"value\": {\"name\": \"Ada\"}}
+  duramen store json load --key id --prefix user: < users.jsonl  the documents themselves
+  duramen store json load --format csv --key id --infer < users.csv";
 const COUNT_EXAMPLES: &str = "\
 Examples:
   duramen store json count --prefix user:";
@@ -84,6 +94,12 @@ pub(crate) enum Json {
     /// Print the documents that fulfil a filter, with their keys
     #[command(after_help = FIND_EXAMPLES)]
     Find(Find),
+    /// Print documents with their keys, in order
+    #[command(after_help = SCAN_EXAMPLES)]
+    Scan(rows::Scan),
+    /// Put many documents from the standard input
+    #[command(after_help = LOAD_EXAMPLES)]
+    Load(rows::Load),
     /// List the keys of documents
     #[command(after_help = LIST_EXAMPLES)]
     List(Keys),
@@ -148,6 +164,8 @@ pub(crate) fn run(handle: &Handle, verb: Json) -> Outcome {
                 },
             )
         }),
+        Json::Scan(scan) => handle.look(|space| rows::scan(&space, &scan)),
+        Json::Load(load) => rows::load(handle, &load),
         Json::List(keys) => handle.look(|space| {
             listing::page(handle, &space.json().list(&keys.prefix, keys.after.as_deref(), keys.limit)?)
         }),

@@ -24,7 +24,7 @@ const INDEX: u8 = 2;
 const START: u8 = 3;
 
 /// The hash that chains an event to all before it.
-pub(super) type Hash = [u8; 32];
+pub(crate) type Hash = [u8; 32];
 
 /// What stands before the first event.
 pub(super) const NO_HASH: Hash = [0; 32];
@@ -64,7 +64,7 @@ pub(crate) struct Start {
     /// The number of the first event.
     pub(crate) seq: u64,
     /// The hash of the event before it.
-    pub(super) before: Hash,
+    pub(crate) before: Hash,
 }
 
 impl Start {
@@ -222,12 +222,6 @@ pub(crate) fn part_of(rest: &[u8]) -> Option<EventPart<'_>> {
         }
         _ => None,
     }
-}
-
-/// The keys that an event takes in the tree.
-pub(crate) fn keys_of(space: &str, event: &Event) -> [KeyBuf; 2] {
-    let keys = Keys::new(space);
-    [keys.entry(event.seq), keys.index_entry(&event.event_type, event.seq)]
 }
 
 fn damaged(key: &[u8]) -> StoreError {

@@ -40,6 +40,10 @@ pub(super) fn verify<V: View + ?Sized>(view: &V, keys: &Keys) -> Result<EventRep
         report.first_bad = Some(BadEvent { seq: decode_seq(key)?, reason });
         Ok(ControlFlow::Break(()))
     })?;
+    if report.first_bad.is_none() && first > 0 && !view.get(&keys.entry(first), &mut |_, _| {})? {
+        let reason = "it is not there, and the log begins with it".to_owned();
+        report.first_bad = Some(BadEvent { seq: first, reason });
+    }
     if report.first_bad.is_some() {
         return Ok(report);
     }

@@ -2,7 +2,8 @@
 //!
 //! `prefix of the indexes of the space, name` holds `format u8 (1)`, then the declaration as JSON.
 
-use std::ops::ControlFlow;
+use std::collections::HashMap;
+use std::ops::{ControlFlow, Range};
 
 use duramen_base::suggest::closest;
 use duramen_tree::KeyRange;
@@ -127,7 +128,7 @@ impl Declared {
         let mut key = self.entries().to_vec();
         let begin = key.len();
         for field in &self.index.fields {
-            encoding::encode(filter::find(value, field), &mut key);
+            encoding::encode(filter::field(value, field), &mut key);
         }
         let len = key.len() - begin;
         if len > INDEXED_BYTES_MAX {
@@ -164,6 +165,8 @@ pub(super) type Place = (String, Vec<u8>);
 #[derive(Default)]
 pub(super) struct All {
     pub(super) indexes: Vec<Declared>,
+    /// Where those of a space are among them.
+    places: HashMap<String, Range<usize>>,
     pub(super) unreadable: Vec<(Place, StoreError)>,
 }
 
@@ -173,17 +176,26 @@ impl All {
             Some(space) => keys::prefix(Primitive::Index, space),
             None => KeyBuf::from_slice(&[Primitive::Index as u8]),
         };
-        let mut all = Self { indexes: Vec::new(), unreadable: Vec::new() };
+        let mut all = Self::default();
         view.scan(&KeyRange::new(&start, Some(&end_of(&start))), &mut |key, _, bytes| {
             if let Some((_, space, name)) = keys::split(key) {
                 match Declared::decode(space, name, bytes) {
-                    Ok(one) => all.indexes.push(one),
+                    Ok(one) => {
+                        let at = all.indexes.len();
+                        all.places.entry(space.to_owned()).or_insert(at..at).end = at + 1;
+                        all.indexes.push(one);
+                    }
                     Err(error) => all.unreadable.push(((space.to_owned(), name.to_vec()), error)),
                 }
             }
             ControlFlow::Continue(())
         })?;
         Ok(all)
+    }
+
+    /// Those of a space.
+    pub(super) fn of(&self, space: &str) -> &[Declared] {
+        self.places.get(space).map_or(&[], |places| &self.indexes[places.clone()])
     }
 
     pub(super) fn is_empty(&self) -> bool {

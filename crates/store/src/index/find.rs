@@ -129,7 +129,7 @@ impl Search<'_> {
     fn place(&self, key: &[u8], value: &Value) -> Vec<u8> {
         let mut place = Vec::with_capacity(key.len() + 16 * self.query.order.len());
         for field in &self.query.order {
-            encode(filter::find(value, field), &mut place);
+            encode(filter::field(value, field), &mut place);
         }
         place.extend_from_slice(key);
         place

@@ -71,12 +71,12 @@ impl Known {
         let mut changes = Changes { overlay: Overlay { forest, tree, batch }, entries: BTreeMap::new() };
         let redeclared = if declares { changes.redeclare()? } else { Vec::new() };
         changes.rows(&all, &redeclared)?;
+        if changes.entries.is_empty() {
+            return Ok(());
+        }
         let now = all.indexes.iter().filter(|one| !redeclared.iter().any(|(was, _)| is_one(was, one)));
         changes.check_unique(now.chain(redeclared.iter().filter_map(|(_, now)| now.as_ref())))?;
         let entries = changes.entries;
-        if entries.is_empty() {
-            return Ok(());
-        }
         let mut before = Batch::default();
         before.begin(|_| {});
         for (key, is_there) in entries {
@@ -169,9 +169,9 @@ impl Changes<'_> {
                 return Err(error.clone());
             }
             let mut indexes = all
-                .indexes
+                .of(space)
                 .iter()
-                .filter(|one| one.index.on == primitive && one.space == space)
+                .filter(|one| one.index.on == primitive)
                 .filter(|one| !redeclared.iter().any(|(place, _)| is_one(place, one)))
                 .peekable();
             if indexes.peek().is_none() {

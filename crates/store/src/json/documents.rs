@@ -1,7 +1,9 @@
 //! The JSON documents of a space: each is its text, under its key.
 
 use std::borrow::Cow;
+use std::ops::ControlFlow;
 
+use duramen_tree::KeyRange;
 use serde_json::Value;
 
 use super::document::Json;
@@ -13,7 +15,7 @@ use crate::access::{Access, Edit, Space};
 use crate::error::StoreError;
 use crate::index::{explain, find, Found, Plan, Query, RawRow};
 use crate::keys::{self, KeyBuf, Primitive};
-use crate::kv::{count_keys, list_keys, Page};
+use crate::kv::{count_keys, end_of, list_keys, Page};
 use crate::names::check_key;
 
 /// What can be stored as JSON: a [`Json`], which is checked already, or a [`serde_json::Value`].
@@ -253,6 +255,49 @@ impl<'s, S: Access> Documents<'s, S> {
     /// When the store cannot be read.
     pub fn list(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page<String>, StoreError> {
         list_keys(&self.space, Primitive::Json, prefix, after, limit)
+    }
+
+    /// Shows the documents whose keys begin with `prefix`, in their order, as of one moment: the key and the text.
+    ///
+    /// ```
+    /// use duramen_store::{Scope, Store};
+    /// use std::ops::ControlFlow;
+    /// # let store = Store::memory();
+    /// # let main = store.branch("main")?;
+    /// main.json().set_many([("a", "", serde_json::json!(1)), ("b", "", serde_json::json!(2))])?;
+    /// let mut all = Vec::new();
+    /// main.json().scan("", |key, text| {
+    ///     all.push(format!("{key} {text}"));
+    ///     ControlFlow::Continue(())
+    /// })?;
+    /// assert_eq!(all, ["a 1", "b 2"]);
+    /// # Ok::<(), duramen_store::StoreError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When the store cannot be read or a document is damaged.
+    pub fn scan(
+        &self,
+        prefix: &str,
+        mut show: impl FnMut(&str, &str) -> ControlFlow<()>,
+    ) -> Result<(), StoreError> {
+        let root = keys::prefix(Primitive::Json, self.space.name());
+        let start = [&root[..], prefix.as_bytes()].concat();
+        let end = end_of(&start);
+        let mut damage = None;
+        self.space.scope().read(|view| {
+            view.scan(&KeyRange::new(&start, Some(&end)), &mut |key, _, text| match (
+                std::str::from_utf8(&key[root.len()..]),
+                std::str::from_utf8(text),
+            ) {
+                (Ok(key), Ok(text)) => show(key, text),
+                _ => {
+                    damage = Some(format!("{} cannot be read", keys::display(key)));
+                    ControlFlow::Break(())
+                }
+            })
+        })?;
+        damage.map_or(Ok(()), |damage| Err(StoreError::Damaged(damage)))
     }
 
     /// The number of documents whose keys begin with `prefix`.

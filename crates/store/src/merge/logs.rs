@@ -1,150 +1,208 @@
 //! Merging event logs.
 //!
-//! An event follows from all before it, so those that both sides appended cannot stand in one log as they are. What is new of
-//! a side is what is not in the base; where the sides go apart is found by the hashes, because a merge that was decided
-//! leaves the target with other events than its base has.
+//! An event follows from all before it, so those that both sides appended cannot stand in one log as they are. How far two
+//! logs are the same is told by the hashes: an event with the same hash has the same events before it. Numbers alone do not
+//! tell, because a merge that was decided leaves the target with other events than its base has. Where both are trimmed so far
+//! that nothing can be compared, nothing is taken to be the same.
 
 use super::rules::Versions;
 use super::{resolution, Conflict, MergeOptions, Plan, RawWrite, Resolution, Trees};
-use crate::access::{Access, View};
+use crate::access::Access;
 use crate::error::StoreError;
 use crate::event::{self, Event, Keys, Start};
 use crate::keys::Primitive;
 use crate::snapshot::Snapshot;
 
-/// A log of one of the three sides.
-struct Log {
-    start: u64,
+/// The log of a space on one of the three sides.
+struct Log<'t> {
+    tree: &'t Snapshot,
+    space: &'t str,
+    start: Start,
     next: u64,
 }
 
-impl Log {
-    fn of(view: &dyn View, space: &str) -> Result<Self, StoreError> {
-        Ok(Self { start: Start::find(view, &Keys::new(space))?.seq, next: event::length(view, space)? })
+impl<'t> Log<'t> {
+    fn of(tree: &'t Snapshot, space: &'t str) -> Result<Self, StoreError> {
+        let start = tree.peek(|view| Start::find(view, &Keys::new(space)))?;
+        Ok(Self { tree, space, start, next: tree.peek(|view| event::length(view, space))? })
+    }
+
+    fn hash(&self, seq: u64) -> Result<Option<[u8; 32]>, StoreError> {
+        self.tree.peek(|view| event::hash_at(view, self.space, seq))
+    }
+
+    /// The hash that an event of a number follows from.
+    fn before(&self, seq: u64) -> Result<Option<[u8; 32]>, StoreError> {
+        if seq == self.start.seq {
+            return Ok(Some(self.start.before));
+        }
+        self.hash(seq - 1)
+    }
+
+    /// The number of the first event that two logs do not have alike; none if they went apart before what is there of both.
+    fn common(&self, other: &Self) -> Result<Option<u64>, StoreError> {
+        let (mut low, mut high) = (self.start.seq.max(other.start.seq), self.next.min(other.next));
+        if low > high || self.before(low)? != other.before(low)? {
+            return Ok(None);
+        }
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match self.hash(middle)? == other.hash(middle)? {
+                true => low = middle + 1,
+                false => high = middle,
+            }
+        }
+        Ok(Some(low))
+    }
+
+    /// Whether it has the events of another, and no others, but for what one of the two trimmed.
+    fn is_same(&self, other: &Self, common: Option<u64>) -> bool {
+        common == Some(other.next) && self.next == other.next
     }
 }
 
-/// The number of the first event that two logs do not have alike. If they begin behind each other, they have none.
-fn alike(space: &str, a: &Snapshot, b: &Snapshot) -> Result<u64, StoreError> {
-    let [one, other] = [a, b].map(|side| side.peek(|view| Log::of(view, space)));
-    let (one, other) = (one?, other?);
-    let (mut low, mut high) = (one.start.max(other.start), one.next.min(other.next));
-    if low > high {
-        return Ok(high);
-    }
-    while low < high {
-        let middle = low + (high - low) / 2;
-        let [one, other] = [a, b].map(|side| side.peek(|view| event::hash_at(view, space, middle)));
-        // An event is the same only if all before it are.
-        match one? == other? {
-            true => low = middle + 1,
-            false => high = middle,
-        }
-    }
-    Ok(low)
+/// What is known of the three logs.
+struct Logs<'t> {
+    base: Log<'t>,
+    ours: Log<'t>,
+    theirs: Log<'t>,
+    /// Up to where base and ours, base and theirs, ours and theirs are the same.
+    we_keep: Option<u64>,
+    they_keep: Option<u64>,
+    shared: Option<u64>,
 }
 
 /// Merges the log of a space, of which the source has changed `changes` of the base.
 pub(super) fn merge(
     trees: &Trees,
     space: &str,
-    mut changes: Vec<RawWrite>,
+    changes: Vec<RawWrite>,
     options: &mut MergeOptions<'_>,
     plan: &mut Plan,
 ) -> Result<(), StoreError> {
-    let [base, ours, theirs] =
-        [&trees.base, &trees.ours, &trees.theirs].map(|side| side.peek(|view| Log::of(view, space)));
-    let (base, ours, theirs) = (base?, ours?, theirs?);
-    let (we_keep, they_keep) =
-        (alike(space, &trees.base, &trees.ours)?, alike(space, &trees.base, &trees.theirs)?);
-    let is_unchanged = |side: &Log, kept: u64| kept == base.next && side.next == base.next;
-    if is_unchanged(&ours, we_keep) && they_keep < base.next {
-        return take_theirs(trees, space, (&ours, &theirs, they_keep), plan);
-    }
-    if is_unchanged(&ours, we_keep) {
-        // Where the target has trimmed more, it is not undone.
-        let start = Keys::new(space).start();
-        changes.retain(|(key, _)| theirs.start > ours.start || key[..] != start[..]);
+    let of = |tree| Log::of(tree, space);
+    let (base, ours, theirs) = (of(&trees.base)?, of(&trees.ours)?, of(&trees.theirs)?);
+    let (we_keep, they_keep) = (base.common(&ours)?, base.common(&theirs)?);
+    let shared = ours.common(&theirs)?;
+    let logs = Logs { base, ours, theirs, we_keep, they_keep, shared };
+    let Logs { base, ours, theirs, .. } = &logs;
+    if ours.is_same(base, we_keep) && ours.start == base.start {
+        // The target has not touched it.
         changes.into_iter().for_each(|(key, value)| plan.write(key, value));
         return Ok(());
     }
-    // Of what both have, the target keeps no more than the source.
-    let parted = we_keep.min(they_keep);
-    let trim = (space.to_owned(), theirs.start.min(parted));
-    if is_unchanged(&theirs, they_keep) {
-        plan.trims.push(trim);
+    if theirs.is_same(base, they_keep) || (shared == Some(theirs.next) && theirs.next >= base.next) {
+        // There is nothing new of the source.
+        logs.trim(plan);
         return Ok(());
     }
-    let events = |side: &Snapshot, from: u64| side.peek(|view| event::entries_from(view, space, from));
-    let (our_events, their_events) = (events(&trees.ours, parted)?, events(&trees.theirs, parted)?);
+    if shared == Some(ours.next) && ours.next >= base.next {
+        // All that the target has, the source has too.
+        logs.trim(plan);
+        let come = theirs.tree.peek(|view| event::rows_from(view, space, ours.next))?;
+        come.into_iter().for_each(|(key, value)| plan.write(key, Some(value)));
+        return Ok(());
+    }
     if options.resequence_events {
         // What the base has of theirs was merged before.
-        let new: Vec<Event> = their_events.into_iter().filter(|event| event.seq >= they_keep).collect();
+        let new = they_keep.unwrap_or(theirs.start.seq).max(shared.unwrap_or(0));
+        let new = theirs.tree.peek(|view| event::entries_from(view, space, new))?;
+        logs.trim(plan);
         plan.report.events_resequenced += new.len() as u64;
-        plan.trims.push(trim);
         plan.events.extend(new.into_iter().map(|event| (space.to_owned(), event)));
         return Ok(());
     }
-    let payloads = |events: &[Event]| -> Result<_, StoreError> {
-        let values = events.iter().map(|event| event.payload.to_value());
-        Ok(Some(values.collect::<Result<_, _>>()?))
-    };
-    let mut conflict = Conflict {
-        primitive: Primitive::Event,
-        space: space.to_owned(),
-        key: parted.to_string(),
-        base: None,
-        ours: payloads(&our_events)?,
-        theirs: payloads(&their_events)?,
-        paths: Vec::new(),
-        resolved: true,
-    };
-    // Of logs as a whole: which was appended to last.
-    let last = |events: &[Event]| events.last().and_then(|event| u64::try_from(event.at_ms).ok());
-    let versions = Versions { ours: last(&our_events), theirs: last(&their_events) };
-    let is_shortened = ours.next == we_keep && we_keep < base.next;
-    match resolution(&conflict, (&[], versions), options)? {
-        Resolution::Ours => plan.trims.push(trim),
-        Resolution::Theirs if is_shortened => {
-            let reason = "the target took events back that the source's follow on; keep ours, or re-sequence"
-                .to_owned();
-            return Err(StoreError::InvalidInput { what: "a resolution", reason });
-        }
-        Resolution::Theirs => take_theirs(trees, space, (&ours, &theirs, parted), plan)?,
-        Resolution::Delete | Resolution::Value(_) => {
-            let reason = "an event log can become ours or theirs, or be re-sequenced".to_owned();
-            return Err(StoreError::InvalidInput { what: "a resolution", reason });
-        }
-        Resolution::Unresolved => conflict.resolved = false,
-    }
-    plan.report.conflicts.push(conflict);
-    Ok(())
+    logs.decide(options, plan)
 }
 
-/// Gives the target the source's events from where they parted, and of those before no more than both have. Where they have
-/// none in common, it gets the whole log.
-fn take_theirs(
-    trees: &Trees,
-    space: &str,
-    (ours, theirs, parted): (&Log, &Log, u64),
-    plan: &mut Plan,
-) -> Result<(), StoreError> {
-    let latest = theirs.start.max(ours.start);
-    let (start, from) = if parted > latest { (latest, parted) } else { (theirs.start, theirs.start) };
-    let gone = trees.ours.peek(|view| event::entries_from(view, space, 0))?;
-    for event in gone.iter().filter(|event| event.seq < start || event.seq >= from) {
-        for key in event::keys_of(space, event) {
-            plan.write(key.to_vec(), None);
+impl Logs<'_> {
+    /// Has the target trimmed as far as the source has trimmed since the base, if it is known that it is the same events.
+    fn trim(&self, plan: &mut Plan) {
+        let (ours, theirs) = (&self.ours, &self.theirs);
+        let end = theirs.start.seq.min(ours.next.saturating_sub(1));
+        if self.shared.is_some() && theirs.start.seq > self.base.start.seq && end > ours.start.seq {
+            // Each has a place in the index of its type.
+            plan.report.deleted += 2 * (end - ours.start.seq);
+            plan.trims.push((ours.space.to_owned(), end));
         }
     }
-    let come = trees.theirs.peek(|view| event::rows_from(view, space, from))?;
-    come.into_iter().for_each(|(key, value)| plan.write(key, Some(value)));
-    if start == 0 && ours.start > 0 {
-        plan.write(Keys::new(space).start().to_vec(), None);
+
+    /// Both sides have events that the other has not.
+    fn decide(&self, options: &mut MergeOptions<'_>, plan: &mut Plan) -> Result<(), StoreError> {
+        let (base, ours, theirs) = (&self.base, &self.ours, &self.theirs);
+        let space = ours.space;
+        let parted = self.shared.or(self.we_keep.min(self.they_keep)).unwrap_or(0);
+        let events = |of: &Log<'_>| of.tree.peek(|view| event::entries_from(view, space, parted));
+        let (our_events, their_events) = (events(ours)?, events(theirs)?);
+        let payloads = |events: &[Event]| -> Result<_, StoreError> {
+            let values = events.iter().map(|event| event.payload.to_value());
+            Ok(Some(values.collect::<Result<_, _>>()?))
+        };
+        let mut conflict = Conflict {
+            primitive: Primitive::Event,
+            space: space.to_owned(),
+            key: parted.to_string(),
+            base: None,
+            ours: payloads(&our_events)?,
+            theirs: payloads(&their_events)?,
+            paths: Vec::new(),
+            resolved: true,
+        };
+        // Of logs as a whole: which was appended to last.
+        let last = |events: &[Event]| events.last().and_then(|event| u64::try_from(event.at_ms).ok());
+        let versions = Versions { ours: last(&our_events), theirs: last(&their_events) };
+        let is_shortened = self.we_keep == Some(ours.next)
+            && ours.next < base.next
+            && self.they_keep.is_some_and(|kept| kept > ours.next);
+        match resolution(&conflict, (&[], versions), options)? {
+            Resolution::Ours => self.trim(plan),
+            Resolution::Theirs if is_shortened => {
+                let reason =
+                    "the target took events back that the source's follow on; keep ours, or re-sequence"
+                        .to_owned();
+                return Err(StoreError::InvalidInput { what: "a resolution", reason });
+            }
+            Resolution::Theirs => self.take_theirs(plan)?,
+            Resolution::Delete | Resolution::Value(_) => {
+                let reason = "an event log can become ours or theirs, or be re-sequenced".to_owned();
+                return Err(StoreError::InvalidInput { what: "a resolution", reason });
+            }
+            Resolution::Unresolved => conflict.resolved = false,
+        }
+        plan.report.conflicts.push(conflict);
+        Ok(())
     }
-    if start > 0 {
-        let row = trees.theirs.peek(|view| event::start_row(view, space, start))?;
-        plan.write(Keys::new(space).start().to_vec(), Some(row));
+
+    /// Gives the target the source's events. What the target has trimmed of those that both had does not come back.
+    fn take_theirs(&self, plan: &mut Plan) -> Result<(), StoreError> {
+        let (ours, theirs, space) = (&self.ours, &self.theirs, self.ours.space);
+        // Where the log begins, and from where on the source's events are written.
+        let (start, from) = match self.shared {
+            Some(shared) if theirs.start.seq > self.base.start.seq => {
+                (ours.start.seq.max(theirs.start.seq), shared)
+            }
+            Some(shared) => (ours.start.seq, shared),
+            None => {
+                let trimmed = ours.start.seq.min(self.they_keep.unwrap_or(0));
+                let start = theirs.start.seq.max(trimmed.min(theirs.next.saturating_sub(1)));
+                (start, start)
+            }
+        };
+        let gone =
+            |from: u64, to: Option<u64>| ours.tree.peek(|view| event::keys_between(view, space, from, to));
+        let gone = [gone(ours.start.seq, Some(start.min(from)))?, gone(from.max(ours.start.seq), None)?];
+        for key in gone.into_iter().flatten() {
+            plan.write(key, None);
+        }
+        let come = theirs.tree.peek(|view| event::rows_from(view, space, from))?;
+        come.into_iter().for_each(|(key, value)| plan.write(key, Some(value)));
+        let key = Keys::new(space).start().to_vec();
+        if start == 0 && ours.start.seq > 0 {
+            plan.write(key, None);
+        } else if start > 0 && (start != ours.start.seq || self.shared.is_none()) {
+            let row = theirs.tree.peek(|view| event::start_row(view, space, start))?;
+            plan.write(key, Some(row));
+        }
+        Ok(())
     }
-    Ok(())
 }

@@ -2,7 +2,7 @@
 
 use duramen_base::entropy;
 use duramen_store::event::{Direction, Event};
-use duramen_store::{MergeOptions, Options, Part, Scope, Store, StoreError, Strategy};
+use duramen_store::{MergeOptions, Moment, Options, Part, Primitive, Scope, Store, StoreError, Strategy};
 use serde_json::json;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -178,17 +178,16 @@ fn logs_that_are_trimmed_on_both_sides_are_merged() {
                     let context =
                         format!("{context}: {} of {a:?} and {b:?} became {c:?}", done.last().unwrap());
                     assert!(!now.is_empty() && theirs.len() + ours.len() >= now.len(), "{context}");
+                    assert!(now
+                        .iter()
+                        .all(|event| ours.contains(event) || theirs.contains(event) || resequence_events));
                     // Unless the target gets the source's log, what was trimmed here does not come back, and nothing is lost
                     // that it keeps.
-                    if now != theirs {
+                    if strategy != Strategy::Theirs && now != theirs {
                         assert!(now[0].seq >= ours[0].seq, "{context}");
                         let is_kept = |event: &&Event| event.seq >= now[0].seq;
                         let all = ours.iter().filter(is_kept).all(|event| now.contains(event));
-                        assert!(
-                            all || now.iter().all(|event| theirs.contains(event))
-                                || strategy == Strategy::Theirs,
-                            "{context}"
-                        );
+                        assert!(all || now.iter().all(|event| theirs.contains(event)), "{context}");
                     }
                 }
             }
@@ -245,4 +244,158 @@ fn a_log_that_was_decided_for_one_side_keeps_its_chain() {
     assert_eq!(report.events_resequenced, 1);
     is_whole(&side, 0, 6, "re-sequenced");
     is_whole(&again, 0, 3, "a fork of it");
+}
+
+/// A revert restores what was trimmed after the state, and whatever else there was.
+#[test]
+fn a_log_goes_back_to_what_it_was() {
+    let store = Store::memory();
+    let main = store.branch("main").unwrap();
+    append(&main, 6);
+    store.tag("main", "t").unwrap();
+    let then = all(&main);
+    let back = || main.revert_to(&Moment::Tag("t".into())).unwrap();
+    main.events().trim(4).unwrap();
+    back();
+    is_whole(&main, 0, 6, "trimmed");
+    append(&main, 2);
+    main.events().trim(4).unwrap();
+    back();
+    is_whole(&main, 0, 6, "appended and trimmed");
+    append(&main, 4);
+    main.events().trim(8).unwrap();
+    back();
+    is_whole(&main, 0, 6, "trimmed beyond");
+    main.drop_space("default").unwrap();
+    append(&main, 1);
+    back();
+    is_whole(&main, 0, 6, "dropped and begun anew");
+    assert_eq!(all(&main), then);
+}
+
+/// Where nothing tells that logs are the same, nothing is trimmed for it.
+#[test]
+fn events_of_the_target_alone_are_never_trimmed_by_a_merge() {
+    let store = Store::memory();
+    let main = store.branch("main").unwrap();
+    append(&main, 5);
+    let side = main.fork("side").unwrap();
+    append(&side, 3);
+    append(&main, 7);
+    main.events().trim(10).unwrap();
+    let decided = |strategy| MergeOptions { strategy, ..MergeOptions::default() };
+    store.merge("main", "side", decided(Strategy::Ours)).unwrap();
+    let ours = all(&side);
+    assert_eq!(ours.len(), 8);
+    main.events().trim(11).unwrap();
+    store.merge("main", "side", MergeOptions::default()).unwrap();
+    assert_eq!(all(&side), ours);
+    append(&main, 1);
+    store.merge("main", "side", decided(Strategy::Ours)).unwrap();
+    assert_eq!(all(&side), ours);
+    append(&main, 1);
+    store.merge("main", "side", decided(Strategy::Theirs)).unwrap();
+    is_whole(&side, 11, 14, "decided for the other");
+}
+
+/// What the target trimmed of what both had does not come back with the source's log.
+#[test]
+fn what_the_target_trimmed_does_not_come_back() {
+    for trim in [5, 6, 7] {
+        let store = Store::memory();
+        let main = store.branch("main").unwrap();
+        append(&main, 5);
+        let side = main.fork("side").unwrap();
+        append(&main, 3);
+        main.events().trim(trim).unwrap();
+        append(&side, 1);
+        let theirs = MergeOptions { strategy: Strategy::Theirs, ..MergeOptions::default() };
+        store.merge("side", "main", theirs).unwrap();
+        is_whole(&main, 5, 6, &format!("trimmed to {trim}"));
+    }
+}
+
+/// A log that is the beginning of the other is no conflict, whatever is remembered of earlier merges.
+#[test]
+fn what_was_merged_in_part_before_is_known_by_its_hashes() {
+    let store = Store::memory();
+    let main = store.branch("main").unwrap();
+    append(&main, 5);
+    let side = main.fork("side").unwrap();
+    append(&side, 1);
+    let events = || MergeOptions {
+        part: Part { primitive: Some(Primitive::Event), ..Part::default() },
+        ..MergeOptions::default()
+    };
+    store.merge("side", "main", events()).unwrap();
+    append(&side, 1);
+    store.merge("side", "main", events()).unwrap();
+    is_whole(&main, 0, 7, "twice");
+    store.merge("side", "main", MergeOptions::default()).unwrap();
+    assert_eq!(all(&main), all(&side));
+    // A prefix is of keys, and a log has none.
+    append(&side, 1);
+    for prefix in ["\u{1}", "\u{2}", "\u{3}", ""] {
+        let part = Part { prefix: Some(prefix.into()), space: Some("default".into()), ..Part::default() };
+        store.merge("side", "main", MergeOptions { part, ..MergeOptions::default() }).unwrap();
+        is_whole(&main, 0, 7, "a prefix");
+    }
+    // Both began anew.
+    for branch in [&main, &side] {
+        branch.drop_space("default").unwrap();
+    }
+    append(&side, 1);
+    store.merge("side", "main", MergeOptions::default()).unwrap_err();
+    let theirs = MergeOptions { strategy: Strategy::Theirs, ..MergeOptions::default() };
+    store.merge("side", "main", theirs).unwrap();
+    assert_eq!(all(&main), all(&side));
+}
+
+/// A dry run tells what the merge will do.
+#[test]
+fn a_merge_tells_what_it_trims() {
+    let store = Store::memory();
+    let main = store.branch("main").unwrap();
+    append(&main, 20);
+    let side = main.fork("side").unwrap();
+    append(&main, 1);
+    side.events().trim(15).unwrap();
+    let dry = MergeOptions { dry_run: true, ..MergeOptions::default() };
+    let told = store.merge("side", "main", dry).unwrap();
+    let done = store.merge("side", "main", MergeOptions::default()).unwrap();
+    assert_eq!((told.deleted, done.deleted), (30, 30));
+    is_whole(&main, 15, 21, "merged");
+}
+
+/// A transaction that trimmed a log which is taken back meanwhile does not commit.
+#[test]
+fn a_trim_needs_the_event_that_it_keeps() {
+    let store = Store::memory();
+    let main = store.branch("main").unwrap();
+    append(&main, 5);
+    store.tag("main", "t").unwrap();
+    append(&main, 5);
+    let transaction = main.begin().unwrap();
+    assert_eq!(transaction.events().trim(5).unwrap(), 5);
+    main.revert_to(&Moment::Tag("t".into())).unwrap();
+    assert!(matches!(transaction.commit(), Err(StoreError::TransactionConflict { .. })));
+    is_whole(&main, 0, 5, "taken back");
+    write(&main, &[0x30, 0, 3], Some(&[&[1][..], &7_u64.to_le_bytes(), &[0; 32]].concat()));
+    for seq in 0..5 {
+        write(&main, &[&[0x30, 0, 1], &u64::to_be_bytes(seq)[..]].concat(), None);
+    }
+    let bad = main.events().verify().unwrap().first_bad.unwrap();
+    assert_eq!((bad.seq, bad.reason.as_str()), (7, "it is not there, and the log begins with it"));
+}
+
+/// Long logs are trimmed in several commits.
+#[test]
+fn a_long_log_is_trimmed_in_slices() {
+    let store = Store::memory();
+    let main = store.branch("main").unwrap();
+    for _ in 0..25 {
+        main.events().append_batch((0..10_000).map(|n| ("t", json!({ "n": n })))).unwrap();
+    }
+    assert_eq!(main.events().trim(u64::MAX).unwrap(), 249_999);
+    is_whole(&main, 249_999, 250_000, "all but the last");
 }

@@ -53,3 +53,55 @@ fn bad_documents_paths_and_values_are_refused_with_a_reason() {
     shell.fails(1, &["json", "set", "d", "$", &deep]);
     assert_eq!(shell.ok(&["json", "get", "d"]), "{\"a\":1}\n");
 }
+
+#[test]
+fn documents_go_in_and_out_as_lines_and_as_a_table() {
+    let shell = Shell::new();
+    let lines = "{\"id\": 7, \"name\": \"Ada\", \"at\": {\"city\": \"London, UK\"}}\n{\"id\": \"x\", \"name\": \"Eve \\\"E\\\"\"}\n";
+    let load = ["json", "load", "--key", "id", "--prefix", "user:"];
+    assert_eq!(shell.ok_fed(lines.as_bytes(), &load), "loaded 2 documents\n");
+    assert_eq!(shell.ok(&["json", "get", "user:7", "at.city"]), "\"London, UK\"\n");
+    let scanned = shell.ok(&["json", "scan"]);
+    assert_eq!(scanned.lines().count(), 2);
+    let table = shell.ok(&["json", "scan", "--format", "csv", "--fields", "name,at.city,id"]);
+    assert_eq!(table, "key,name,at.city,id\nuser:7,Ada,\"London, UK\",7\nuser:x,\"Eve \"\"E\"\"\",,x\n");
+
+    // What is printed can be loaded, and is the same then.
+    let other = Shell::new();
+    other.ok_fed(scanned.as_bytes(), &["json", "load"]);
+    assert_eq!(other.ok(&["json", "scan"]), scanned);
+    assert_eq!(other.ok(&["json", "scan", "--prefix", "user:x"]).lines().count(), 1);
+
+    let csv = "key,n,ok,zip,none\na,1.5,true,01234,\n\"b\",x,false,\"1\n2\",0\n";
+    other.ok_fed(csv.as_bytes(), &["json", "load", "--format", "csv", "--infer", "--space", "typed"]);
+    let got = |key: &str, space: &str| -> serde_json::Value {
+        serde_json::from_str(&other.ok(&["json", "get", key, "--space", space])).unwrap()
+    };
+    assert_eq!(got("a", "typed"), json!({ "n": 1.5, "ok": true, "zip": "01234" }));
+    assert_eq!(got("b", "typed"), json!({ "n": "x", "ok": false, "zip": "1\n2", "none": 0 }));
+    other.ok_fed(csv.as_bytes(), &["json", "load", "--format", "csv", "--key", "zip", "--space", "text"]);
+    assert_eq!(
+        got("01234", "text"),
+        json!({ "key": "a", "n": "1.5", "ok": "true", "zip": "01234", "none": "" })
+    );
+}
+
+#[test]
+fn a_load_that_cannot_be_read_writes_nothing_and_says_where() {
+    let shell = Shell::new();
+    shell.ok(&["json", "set", "there", "$", "1"]);
+    for (input, arguments, said) in [
+        ("{\"key\": \"a\", \"value\": 1}\nnot\n", &["json", "load"][..], "line 2 of the standard input"),
+        ("{\"id\": 1}\n{\"no\": 1}\n", &["json", "load", "--key", "id"], "it has no \"id\""),
+        ("{\"id\": [1]}\n", &["json", "load", "--key", "id"], "neither text nor a number"),
+        ("a,b\n1,2\n1\n", &["json", "load", "--format", "csv", "--key", "a"], "cannot be read"),
+        ("a,b\n1,2\n", &["json", "load", "--format", "csv"], "no column `key`"),
+        ("id,v\n,2\n", &["json", "load", "--format", "csv", "--key", "id", "--infer"], "line 2 of the CSV"),
+    ] {
+        let refused = shell.fails_fed(1, input.as_bytes(), arguments);
+        assert!(refused.contains(said), "{input:?}: {refused}");
+        assert_eq!(shell.ok(&["json", "count"]), "1\n", "{input:?}");
+    }
+    assert_eq!(shell.ok_fed(b"", &["json", "load"]), "loaded 0 documents\n");
+    assert!(shell.fails(2, &["json", "scan", "--format", "csv"]).contains("--fields"));
+}
