@@ -43,7 +43,7 @@ impl Engine {
         if writer.batch().is_empty() {
             return Ok(writer.version());
         }
-        {
+        if branch.indexes().concern(writer.batch()) {
             // The writer's lock keeps the tree as it is, and others go on reading it.
             let tree = branch.tree(self.forest())?;
             branch.indexes().maintain(self.forest(), &tree, writer.batch_mut())?;

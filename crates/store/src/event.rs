@@ -270,7 +270,7 @@ impl<'s, S: Access> Events<'s, S> {
     pub fn trim(&self, before: u64) -> Result<u64, StoreError> {
         let (mut deleted, mut end) = (0, self.first()?);
         while end < before {
-            end = before.min(end + TRIM_EVENTS);
+            end = before.min(end.saturating_add(TRIM_EVENTS));
             let (trimmed, _) = self.space.scope().write(|edit| trim(edit, self.space.name(), end))?;
             deleted += trimmed;
             if trimmed == 0 {
@@ -382,21 +382,13 @@ pub(crate) fn trim(edit: &mut dyn Edit, space: &str, before: u64) -> Result<u64,
     if end <= start.seq {
         return Ok(0);
     }
-    let (first, behind) = keys.entries(start.seq, Some(end));
-    let (mut gone, mut hash) = (Vec::new(), start.before);
-    scan(edit, &KeyRange::new(&first, Some(&behind)), |key, value| {
-        let seq = decode_seq(key)?;
-        let stored = Stored::decode(seq, value)?;
-        hash = *stored.hash;
-        gone.push(keys.index_entry(stored.event_type, seq));
-        gone.push(keys.entry(seq));
-        Ok(ControlFlow::Continue(()))
-    })?;
+    let row = start_row(edit, space, end)?;
+    let gone = keys_between(edit, space, start.seq, Some(end))?;
     gone.iter().try_for_each(|key| edit.delete(key))?;
     // The branch may be reset before a transaction commits, and the log would begin with an event that is not there.
     edit.depend(&keys.entry(end));
-    let start = Start { seq: end, before: hash };
-    edit.put(&keys.start(), &mut |out| start.encode(out))?;
+    edit.put(&keys.start(), &mut |out| out.extend_from_slice(&row))?;
+    // Each has a place in the index of its type.
     Ok(gone.len() as u64 / 2)
 }
 

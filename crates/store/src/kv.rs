@@ -365,9 +365,7 @@ impl<'s, S: Access> Kv<'s, S> {
     pub fn find(&self, query: &Query, limit: usize) -> Result<Found<Pair>, StoreError> {
         let space = self.space.name();
         let found = self.space.scope().read(|view| find(view, Primitive::Kv, space, query, limit))?;
-        let row = |(key, value): RawRow| Ok((Key::new(key), Value::decode(&value)?));
-        let rows = found.rows.into_iter().map(row).collect::<Result<_, StoreError>>()?;
-        Ok(Found { rows, next: found.next, examined: found.examined })
+        found.try_map(|(key, value): RawRow| Ok((Key::new(key), Value::decode(&value)?)))
     }
 
     /// How a query would be done.

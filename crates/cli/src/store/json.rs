@@ -9,8 +9,7 @@ use super::{
 };
 use crate::{context::Outcome, failure::Failure, output};
 use clap::Subcommand;
-use duramen_store::index::Found;
-use duramen_store::json::Path;
+use duramen_store::json::{JsonError, Path};
 use duramen_store::StoreError;
 use serde_json::json;
 use std::{process::ExitCode, str::FromStr};
@@ -156,11 +155,8 @@ pub(crate) fn run(handle: &Handle, verb: Json) -> Outcome {
                 |query| Ok(docs.explain(query)?),
                 |query, limit| {
                     let found = docs.find(query, limit)?;
-                    let row = |(key, text): (String, duramen_store::json::Json)| {
-                        text.to_value().map(|value| (key, value)).map_err(StoreError::from)
-                    };
-                    let rows = found.rows.into_iter().map(row).collect::<Result<_, _>>()?;
-                    Ok(Found { rows, next: found.next, examined: found.examined })
+                    let rows = found.try_map(|(key, text)| Ok((key, text.to_value()?)));
+                    rows.map_err(|error: JsonError| StoreError::from(error).into())
                 },
             )
         }),

@@ -13,7 +13,7 @@ use crate::{
     output,
 };
 use clap::{Args, Subcommand, ValueEnum};
-use duramen_store::{index::Found, kv::Key, Branch, Primitive, Scope, Snapshot, Space, Value};
+use duramen_store::{kv::Key, Branch, Primitive, Scope, Snapshot, Space, Value};
 use serde::Deserialize;
 use serde_json::json;
 use std::{
@@ -271,10 +271,7 @@ pub(crate) fn run(handle: &Handle, verb: Kv) -> Outcome {
                 handle,
                 |query| Ok(pairs.explain(query)?),
                 |query, limit| {
-                    let found = pairs.find(query, limit)?;
-                    let row = |(key, value): (Key, Value)| value::json(&value).map(|value| (key, value));
-                    let rows = found.rows.into_iter().map(row).collect::<Result<_, _>>()?;
-                    Ok(Found { rows, next: found.next, examined: found.examined })
+                    pairs.find(query, limit)?.try_map(|(key, value)| Ok((key, value::json(&value)?)))
                 },
             )
         }),

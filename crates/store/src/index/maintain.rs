@@ -51,16 +51,18 @@ impl Known {
         }
     }
 
+    /// Whether a commit may change entries of indexes.
+    #[inline]
+    pub(crate) fn concern(&self, batch: &Batch) -> bool {
+        self.state.load(Ordering::Acquire) != NONE || declares(batch)
+    }
+
     /// Puts what a commit changes of the entries of indexes before its own operations.
     ///
     /// # Errors
     /// When the values of a row are not allowed in an index: nothing was changed then.
-    #[inline]
     pub(crate) fn maintain(&self, forest: &Forest, tree: &Tree, batch: &mut Batch) -> Result<(), StoreError> {
-        let declares = batch.iter().any(|op| op.key().first() == Some(&(Primitive::Index as u8)));
-        if !declares && self.state.load(Ordering::Acquire) == NONE {
-            return Ok(());
-        }
+        let declares = declares(batch);
         let all = self.get(forest, tree)?;
         if declares {
             self.forget();
@@ -87,6 +89,11 @@ impl Known {
         }
         batch.prepend(&before)
     }
+}
+
+/// Whether a commit declares an index or drops one.
+fn declares(batch: &Batch) -> bool {
+    batch.iter().any(|op| op.key().first() == Some(&(Primitive::Index as u8)))
 }
 
 /// What a commit changes of the entries of indexes.

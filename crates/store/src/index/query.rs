@@ -89,3 +89,14 @@ pub struct Found<T> {
     /// How many rows were looked at, or passed over for their keys.
     pub examined: u64,
 }
+
+impl<T> Found<T> {
+    /// The same page, with its rows as `row` makes them.
+    ///
+    /// # Errors
+    /// The first that `row` has.
+    pub fn try_map<U, E>(self, row: impl FnMut(T) -> Result<U, E>) -> Result<Found<U>, E> {
+        let rows = self.rows.into_iter().map(row).collect::<Result<_, E>>()?;
+        Ok(Found { rows, next: self.next, examined: self.examined })
+    }
+}

@@ -327,13 +327,11 @@ impl<'s, S: Access> Documents<'s, S> {
     pub fn find(&self, query: &Query, limit: usize) -> Result<Found<(String, Json)>, StoreError> {
         let space = self.space.name();
         let found = self.space.scope().read(|view| find(view, Primitive::Json, space, query, limit))?;
-        let row = |(key, text): RawRow| {
+        found.try_map(|(key, text): RawRow| {
             let key = String::from_utf8(key)
                 .map_err(|_| StoreError::Damaged("the key of a document is not text".into()))?;
             Ok((key, Json::from_stored(text)?))
-        };
-        let rows = found.rows.into_iter().map(row).collect::<Result<_, StoreError>>()?;
-        Ok(Found { rows, next: found.next, examined: found.examined })
+        })
     }
 
     /// How a query would be done.

@@ -399,3 +399,26 @@ fn a_long_log_is_trimmed_in_slices() {
     assert_eq!(main.events().trim(u64::MAX).unwrap(), 249_999);
     is_whole(&main, 249_999, 250_000, "all but the last");
 }
+
+/// A start that is nowhere near the log, as a hand or a hostile file may have it: nothing panics, and it is told.
+#[test]
+fn a_start_far_behind_the_log_is_told_and_nothing_panics() {
+    for seq in [7, u64::MAX - 1, u64::MAX] {
+        let store = Store::memory();
+        let main = store.branch("main").unwrap();
+        append(&main, 5);
+        let side = main.fork("side").unwrap();
+        write(&main, &[0x30, 0, 3], Some(&[&[1][..], &seq.to_le_bytes(), &[0; 32]].concat()));
+        assert!(main.events().verify().unwrap().first_bad.is_some());
+        assert_eq!(main.events().trim(u64::MAX).unwrap(), 0);
+        assert_eq!(main.events().first().unwrap(), seq);
+        main.events().since(0).unwrap();
+        append(&side, 1);
+        for strategy in [Strategy::Fail, Strategy::Ours, Strategy::Theirs] {
+            for (from, to) in [("main", "side"), ("side", "main")] {
+                let options = MergeOptions { strategy, dry_run: true, ..MergeOptions::default() };
+                let _ = store.merge(from, to, options);
+            }
+        }
+    }
+}

@@ -633,3 +633,30 @@ fn names_and_order_of_listings_are_those_of_the_indexes() {
     assert_eq!(main.drop_space("default").unwrap(), 2);
     assert!(main.spaces().unwrap().is_empty());
 }
+
+/// A cursor is text from outside: whatever it is, no row comes that does not belong to the query, and nothing panics.
+#[test]
+fn a_cursor_of_anything_shows_no_other_rows() {
+    let store = Store::memory();
+    let main = store.branch("main").unwrap();
+    for name in ["d", "e"] {
+        let space = main.space(name).unwrap();
+        space.indexes().create("n", &Index::new(Primitive::Json, ["s", "n"])).unwrap();
+        let rows = (0..20).map(|n| (format!("{name}{n}"), "", json!({"n": n % 5, "s": name})));
+        space.json().set_many(rows).unwrap();
+    }
+    let mut random = entropy::rng(entropy::seed());
+    for _ in 0..3000 {
+        let bytes: Vec<u8> =
+            (0..random.usize(..12)).map(|_| [0, 1, 5, 6, 255, random.u8(..)][random.usize(..6)]).collect();
+        let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let order: &[&str] = [&["n"][..], &["s", "n"], &[], &["other"]][random.usize(..4)];
+        let mut query = Query::new(filter("s = d and n > 1")).order(order.iter().copied());
+        if random.bool() {
+            query = query.backwards();
+        }
+        let space = main.space("d").unwrap();
+        let found = space.json().find(&query.after(text.parse().unwrap()), 100).unwrap();
+        assert!(found.rows.len() <= 12 && found.rows.iter().all(|(key, _)| key.starts_with('d')), "{text}");
+    }
+}
