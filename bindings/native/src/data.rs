@@ -15,6 +15,7 @@ use pyo3::types::{PyDict, PyTuple};
 use crate::error::{invalid, raised};
 use crate::indexes::to_query;
 use crate::own::Own;
+use crate::store::span;
 use crate::scope::{within, Place, Scope, Written as _};
 use crate::value::{from_json, from_key, from_value, to_json, to_value, AnyKey};
 
@@ -51,10 +52,40 @@ impl Range {
 
 #[pymethods]
 impl Kv {
-    /// Puts a value under a key. Returns the version of the commit; None in a transaction.
-    fn put(&self, py: Python<'_>, key: AnyKey, value: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
-        let value = to_value(value)?;
-        within!(py, self.place, |space| space.kv().put(&*key.0, &value).map(|written| written.version()))
+    /// Puts a value under a key, for good or for `ttl` seconds. Returns the version of the commit; None in a transaction.
+    #[pyo3(signature = (key, value, *, ttl=None))]
+    fn put(
+        &self,
+        py: Python<'_>,
+        key: AnyKey,
+        value: &Bound<'_, PyAny>,
+        ttl: Option<f64>,
+    ) -> PyResult<Option<u64>> {
+        let (value, ttl) = (to_value(value)?, ttl.map(span).transpose()?);
+        within!(py, self.place, |space| {
+            let written = match ttl {
+                Some(ttl) => space.kv().put_with_ttl(&*key.0, &value, ttl),
+                None => space.kv().put(&*key.0, &value),
+            };
+            written.map(|written| written.version())
+        })
+    }
+
+    /// How many seconds a key is still there; None if there is none, or it stays.
+    fn ttl(&self, py: Python<'_>, key: AnyKey) -> PyResult<Option<f64>> {
+        let left = within!(py, self.place, |space| space.kv().ttl(&*key.0))?;
+        Ok(left.map(|left| left.as_secs_f64()))
+    }
+
+    /// Gives a key that is there so many seconds to live from now on. Returns whether it is there.
+    fn expire(&self, py: Python<'_>, key: AnyKey, ttl: f64) -> PyResult<bool> {
+        let ttl = span(ttl)?;
+        within!(py, self.place, |space| space.kv().expire(&*key.0, ttl))
+    }
+
+    /// Makes a key stay that has a time to live. Returns whether it is there.
+    fn persist(&self, py: Python<'_>, key: AnyKey) -> PyResult<bool> {
+        within!(py, self.place, |space| space.kv().persist(&*key.0))
     }
 
     /// Puts the pairs of a dict, or of an iterable of pairs, in one commit.

@@ -20,7 +20,7 @@ pub(crate) struct Store {
     store: Own<ds::Store>,
 }
 
-fn span(seconds: f64) -> PyResult<Duration> {
+pub(crate) fn span(seconds: f64) -> PyResult<Duration> {
     Duration::try_from_secs_f64(seconds).map_err(invalid)
 }
 

@@ -437,3 +437,21 @@ def test_a_log_of_events_is_trimmed() -> None:
     assert (events.first(), len(events), events.verify()) == (4, 6, 2)
     assert [event["seq"] for event in events.range()] == [4, 5]
     assert (events.since(0), events.since(2**62)) == (4, 6)
+
+
+def test_a_pair_with_a_time_to_live_is_gone_then() -> None:
+    main = Store().branch()
+    main.kv.put("session", "alice", ttl=3600)
+    left = main.kv.ttl("session")
+    assert left is not None and 3500 < left <= 3600
+    assert main.kv.persist("session") and main.kv.ttl("session") is None
+    assert main.kv.expire("session", 0.001)
+    time.sleep(0.01)
+    assert "session" not in main.kv and main.kv.get("session") is None
+    assert not main.kv.expire("session", 1) and not main.kv.persist("session")
+    for wrong in (0, -1, float("nan"), 1e12):
+        with pytest.raises((InvalidRequest, ValueError)):
+            main.kv.put("session", 1, ttl=wrong)
+    with main.transaction() as tx:
+        assert tx.kv.put("session", 1, ttl=60) is None
+    assert main.kv.ttl("session") is not None

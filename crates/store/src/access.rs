@@ -41,6 +41,9 @@ pub trait View {
 
     /// No cell has a version below this, whenever it was written.
     fn floor(&self) -> u64;
+
+    /// The time that it is as of, in milliseconds since 1970 (UTC): pairs that end by then are hidden.
+    fn now_ms(&self) -> i64;
 }
 
 /// Writing: what is written is seen by the reads of the same edit at once, and by others when it is committed.

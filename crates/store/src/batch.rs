@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use duramen_tree::KEY_MAX;
 
 use crate::error::StoreError;
+use crate::expiry;
 
 /// Operations in one commit, at most.
 pub const BATCH_OPERATIONS_MAX: usize = 1 << 24;
@@ -58,6 +59,8 @@ pub(crate) struct Batch {
     starts: Vec<u32>,
     /// The last operation on each key, once there are many.
     index: BTreeMap<Vec<u8>, u32>,
+    /// Whether a pair was put that ends.
+    expiring: bool,
 }
 
 impl Batch {
@@ -66,6 +69,7 @@ impl Batch {
         self.bytes.clear();
         self.starts.clear();
         self.index.clear();
+        self.expiring = false;
         header(&mut self.bytes);
         self.header = self.bytes.len();
     }
@@ -77,6 +81,12 @@ impl Batch {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.starts.is_empty()
+    }
+
+    /// Whether it may put pairs that end.
+    #[inline]
+    pub(crate) fn has_expiring(&self) -> bool {
+        self.expiring
     }
 
     /// The body of the log record.
@@ -131,6 +141,7 @@ impl Batch {
         self.bytes.extend_from_slice(key);
         let begin = self.bytes.len();
         value(&mut self.bytes);
+        self.expiring |= expiry::is_expiring(key, &self.bytes[begin..]);
         let len = (self.bytes.len() - begin) as u32;
         self.bytes[len_at..len_at + 4].copy_from_slice(&len.to_le_bytes());
         Ok(())

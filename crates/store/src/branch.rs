@@ -8,6 +8,7 @@ use crate::branches::BranchOp;
 use crate::durability::Durability;
 use crate::engine::Engine;
 use crate::error::StoreError;
+use crate::expiry::Now;
 use crate::open_store::OpenStore;
 use crate::overlay::Reader;
 use crate::snapshot::Snapshot;
@@ -83,7 +84,7 @@ impl Access for Branch {
         let tree = self.state.tree(forest)?;
         // A deleted branch is marked before its tree is taken away.
         self.state.check_alive()?;
-        read(&Reader { forest, tree: &tree, floor: tree.floor() })
+        read(&Reader { forest, tree: &tree, floor: tree.floor(), now: &Now::default() })
     }
 
     fn read<R>(&self, read: impl FnOnce(&dyn View) -> Result<R, StoreError>) -> Result<R, StoreError> {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use duramen_tree::{Forest, NodeId, Tree};
 
 use crate::error::StoreError;
+use crate::expiry::Due;
 use crate::history::{Keep, Points};
 use crate::index::Known;
 use crate::lock_order::{Mutex, MutexGuard, ReadGuard, RwLock, WriteGuard, META, TREE};
@@ -62,6 +63,7 @@ pub(crate) struct BranchState {
     /// Whether each commit is retained.
     keeps_each: AtomicBool,
     indexes: Known,
+    due: Due,
     deleted: AtomicBool,
 }
 
@@ -96,7 +98,7 @@ impl BranchState {
         let (floor, deleted) = (AtomicU64::new(0), AtomicBool::new(false));
         let keeps_each = AtomicBool::new(meta.points.keep().is_some_and(Keep::is_each_commit));
         let (slot, meta, indexes) = (RwLock::new(slot), Mutex::new(meta), Known::default());
-        Self { id, name, slot, meta, floor, keeps_each, indexes, deleted }
+        Self { id, name, slot, meta, floor, keeps_each, indexes, due: Due::default(), deleted }
     }
 
     pub(crate) fn with_floor(self, floor: u64) -> Self {
@@ -173,15 +175,16 @@ impl BranchState {
         slots.into_iter().filter_map(open).collect()
     }
 
-    /// The slot for writing, which only the holder of the writer's lock does: what was known of the tree's indexes is
-    /// not known any more.
+    /// The slot for writing, which only the holder of the writer's lock does: what was known of the tree's indexes
+    /// and of its pairs that end is not known any more.
     pub(crate) fn slot_mut(&self, _writer: &Writer) -> WriteGuard<'_, Slot, TREE> {
         let slot = self.slot.write();
         self.indexes.forget();
+        self.due.forget();
         slot
     }
 
-    /// The slot for a commit, which keeps what is known of the tree's indexes.
+    /// The slot for a commit, which keeps what is known of the tree.
     #[inline]
     pub(crate) fn slot_for_commit(&self, _writer: &Writer) -> WriteGuard<'_, Slot, TREE> {
         self.slot.write()
@@ -191,6 +194,17 @@ impl BranchState {
     #[inline]
     pub(crate) fn indexes(&self) -> &Known {
         &self.indexes
+    }
+
+    /// What is known of the pairs of the branch that end.
+    #[inline]
+    pub(crate) fn due(&self) -> &Due {
+        &self.due
+    }
+
+    /// Whether pairs may have to be deleted at a time. A tree that nobody has looked at yet is not fetched for that.
+    pub(crate) fn is_due(&self, now_ms: i64) -> bool {
+        self.due.has_come(now_ms) && matches!(&*self.slot.read(), Slot::Open(_))
     }
 
     pub(crate) fn share(&self) -> Slot {

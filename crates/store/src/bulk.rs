@@ -1,5 +1,6 @@
 //! Loading many sorted pairs at once: a tree is built beside the branch's and takes its place, durable.
 
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use duramen_tree::{BulkBuilder, KeyRange, Tree, TreeError};
@@ -8,6 +9,7 @@ use crate::access::Access;
 use crate::branch::Branch;
 use crate::engine::{CheckpointGuard, Engine};
 use crate::error::StoreError;
+use crate::expiry;
 use crate::garbage::Tombstone;
 use crate::history::note_dropped;
 use crate::index::index_of;
@@ -60,7 +62,7 @@ impl Branch {
             return Err(StoreError::InvalidInput { what: "a load", reason });
         }
         let mut builder = BulkBuilder::new(engine.forest());
-        let mut load = Load { engine, space, next: 0, end: 0, rows: 0 };
+        let mut load = Load { engine, space, next: 0, end: 0, rows: 0, replaced: HashSet::new() };
         match load.run(&mut builder, &snapshot, pairs.into_iter()) {
             Ok(()) => {
                 let rows = load.rows;
@@ -84,6 +86,8 @@ struct Load<'l> {
     next: u64,
     end: u64,
     rows: u64,
+    /// The entries of pairs that ended, and have others in their place.
+    replaced: HashSet<Vec<u8>>,
 }
 
 impl Load<'_> {
@@ -111,6 +115,11 @@ impl Load<'_> {
                     }
                 }
                 if pending && key == entry.key {
+                    self.replaced.extend(expiry::entry_of(entry.key, entry.value));
+                    return ControlFlow::Continue(());
+                }
+                // Entries come behind all pairs.
+                if self.replaced.contains(entry.key) {
                     return ControlFlow::Continue(());
                 }
                 if let Err(error) = builder.push(entry.key, entry.version, entry.value) {

@@ -5,6 +5,7 @@ use crate::branch_state::BranchState;
 use crate::durability::Durability;
 use crate::engine::Engine;
 use crate::error::StoreError;
+use crate::expiry::Now;
 use crate::overlay::Draft;
 use crate::record;
 use crate::writer::Writer;
@@ -27,7 +28,8 @@ impl Engine {
         let result = {
             let tree = branch.tree(self.forest())?;
             let floor = tree.floor();
-            write(&mut Draft { forest: self.forest(), tree: &tree, floor, batch: writer.batch_mut() })?
+            let (forest, now, batch) = (self.forest(), Now::default(), writer.batch_mut());
+            write(&mut Draft { forest, tree: &tree, floor, now, batch })?
         };
         let version = self.apply_batch(&mut writer, branch)?;
         let logged = writer.version();
@@ -43,6 +45,19 @@ impl Engine {
         if writer.batch().is_empty() {
             return Ok(writer.version());
         }
+        if branch.due().concern(writer.batch()) {
+            let tree = branch.tree(self.forest())?;
+            branch.due().maintain(self.forest(), &tree, writer.batch_mut())?;
+        }
+        self.apply_prepared(writer, branch)
+    }
+
+    /// As [`apply_batch`](Self::apply_batch), of a batch that has the entries of pairs that end.
+    pub(crate) fn apply_prepared(
+        &self,
+        writer: &mut Writer,
+        branch: &BranchState,
+    ) -> Result<u64, StoreError> {
         if branch.indexes().concern(writer.batch()) {
             // The writer's lock keeps the tree as it is, and others go on reading it.
             let tree = branch.tree(self.forest())?;

@@ -3,6 +3,7 @@
 use serde_json::{json, Value as Json};
 
 use crate::event::{part_of, Event, EventPart};
+use crate::expiry;
 use crate::keys::Primitive;
 use crate::kv;
 use crate::state;
@@ -29,7 +30,7 @@ pub(crate) fn display_key(primitive: Primitive, key: &[u8]) -> Option<String> {
 /// The value of an entry. What cannot be read as its kind is displayed as text.
 pub(crate) fn display_value(primitive: Primitive, bytes: &[u8]) -> Json {
     let decoded = match primitive {
-        Primitive::Kv => Value::decode(bytes).ok().and_then(|value| value.to_json().ok()),
+        Primitive::Kv => Value::decode(expiry::value(bytes)).ok().and_then(|value| value.to_json().ok()),
         Primitive::State => state::display_value(bytes),
         Primitive::Json => serde_json::from_slice(bytes).ok(),
         Primitive::Event => display_event(bytes),

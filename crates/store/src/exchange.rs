@@ -6,12 +6,13 @@ use std::sync::Arc;
 use duramen_base::clock;
 use duramen_tree::{BulkBuilder, KeyRange, NodeStore, Tree};
 
-use crate::access::Access;
+use crate::access::{Access, View};
 use crate::branch_state::{BranchState, Meta};
 use crate::bulk::VERSIONS;
 use crate::diff::{collect, diff_trees, Diff, Part, RawChange};
 use crate::engine::{CheckpointGuard, Engine};
 use crate::error::StoreError;
+use crate::expiry;
 use crate::index;
 use crate::keys;
 use crate::names::check_space;
@@ -69,7 +70,7 @@ impl Store {
         engine.check_writable()?;
         // Entries are taken over as they are, so they have to be right.
         if let Some(wrong) = from.peek(|view| index::check(view))? {
-            return Err(StoreError::Damaged(format!("what is to be imported is not whole: {wrong}")));
+            return Err(not_whole(&wrong));
         }
         let guard = engine.lock_checkpoints()?;
         let empty = self.check_free_or_empty(name)?;
@@ -107,6 +108,10 @@ impl Store {
     }
 }
 
+fn not_whole(wrong: &str) -> StoreError {
+    StoreError::Damaged(format!("what is to be imported is not whole: {wrong}"))
+}
+
 /// Gives all rows of a snapshot to a builder, under versions of this store: one version means one row in it, so those
 /// of another store mean nothing here.
 fn fill(
@@ -117,8 +122,12 @@ fn fill(
 ) -> Result<u64, StoreError> {
     let (mut next, mut end, mut rows) = (0, 0, 0_u64);
     let mut failed = None;
-    let mut take = |key: &[u8], value: &[u8]| -> Result<(), StoreError> {
-        if !keys::is_entry(key) {
+    let mut entries = expiry::Checked::default();
+    let mut take = |view: &dyn View, key: &[u8], value: &[u8]| -> Result<(), StoreError> {
+        if let Some(wrong) = entries.row(view, key, value)? {
+            return Err(not_whole(&wrong));
+        }
+        if !keys::is_derived(key) {
             let unknown = || StoreError::Damaged("it has a key of an unknown kind".into());
             let (_, space, _) = keys::split(key).ok_or_else(unknown)?;
             check_space(space)?;
@@ -136,7 +145,7 @@ fn fill(
         Ok(())
     };
     from.peek(|view| {
-        view.scan(&KeyRange::all(), &mut |key, _, value| match take(key, value) {
+        view.scan(&KeyRange::all(), &mut |key, _, value| match take(view, key, value) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => {
                 failed = Some(error);
@@ -144,7 +153,10 @@ fn fill(
             }
         })
     })?;
-    failed.map_or(Ok(rows), Err)
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    entries.finish().map_or(Ok(rows), |wrong| Err(not_whole(&wrong)))
 }
 
 impl Engine {

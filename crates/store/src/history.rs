@@ -19,6 +19,7 @@ use crate::branches::BranchOp;
 use crate::display::display_value;
 use crate::engine::Engine;
 use crate::error::StoreError;
+use crate::expiry::Now;
 use crate::keys::{self, Primitive};
 use crate::merge::{MergeOptions, MergeReport};
 use crate::names::{check_space, check_tag};
@@ -291,14 +292,14 @@ impl Branch {
         let pin = self.engine().pin();
         self.state.check_alive()?;
         let version = find_point(&self.state, moment)?;
-        let (mut slot, floor) = {
+        let (mut slot, floor, time_ms) = {
             let meta = self.state.meta();
             let point = meta.points.at(version);
-            let found = point.map(|point| (point.slot.share(), point.floor));
+            let found = point.map(|point| (point.slot.share(), point.floor, point.time_ms));
             found.ok_or_else(|| not_retained(self.name(), &meta.points, version))?
         };
         let tree = slot.tree(self.engine().forest())?.clone();
-        Ok(Snapshot::hold(self.engine(), pin, tree, floor, version))
+        Ok(Snapshot::hold(self.engine(), pin, tree, floor, version).with_time(Now::at(time_ms)))
     }
 
     /// Makes the branch what it was, in one commit: what changed since is written back, so that its history goes on, and
@@ -374,7 +375,7 @@ impl Branch {
         };
         let look = |slot: &mut Slot, floor: u64| -> Result<Option<(u64, serde_json::Value)>, StoreError> {
             let forest = self.engine().forest();
-            let reader = Reader { forest, tree: slot.tree(forest)?, floor: 0 };
+            let reader = Reader { forest, tree: slot.tree(forest)?, floor: 0, now: &Now::default() };
             let mut found = None;
             // What a reset brought is not older than that.
             let mut show = |version: u64, bytes: &[u8]| {

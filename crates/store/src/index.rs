@@ -42,6 +42,7 @@ use serde_json::Value as Json;
 
 use crate::access::View;
 use crate::error::StoreError;
+use crate::expiry;
 use crate::keys::{self, Primitive};
 use crate::value::Value;
 
@@ -62,7 +63,7 @@ fn value_of(primitive: Primitive, key: &[u8], bytes: &[u8]) -> Result<Json, Stor
     };
     match primitive {
         Primitive::Kv => {
-            let value = Value::decode(bytes).map_err(|error| damaged(&error))?;
+            let value = Value::decode(expiry::value(bytes)).map_err(|error| damaged(&error))?;
             value.to_json_or_null().map_err(|error| damaged(&error))
         }
         _ => serde_json::from_slice(bytes).map_err(|error| damaged(&error)),

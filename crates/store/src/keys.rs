@@ -108,12 +108,39 @@ pub(crate) fn entries(space: &str, index: &[u8]) -> KeyBuf {
     key
 }
 
+/// What the keys of the entries of pairs that end begin with: derived and hidden as entries of indexes are.
+const EXPIRIES: u8 = 0x62;
+
+/// Where the entries of all pairs that end are.
+pub(crate) const ALL_EXPIRIES: ([u8; 1], [u8; 1]) = ([EXPIRIES], [EXPIRIES + 1]);
+
+/// The key of the entry of a pair that ends, by the key of the pair in the tree; with none, what those of the time begin with.
+pub(crate) fn expiry(end_ms: i64, row: &[u8]) -> KeyBuf {
+    let mut key = KeyBuf::new();
+    key.push(EXPIRIES);
+    // No time is before 1970.
+    key.extend_from_slice(&end_ms.to_be_bytes());
+    key.extend_from_slice(row);
+    key
+}
+
+/// Whether a key of the tree is that of an entry of a pair that ends.
+pub(crate) fn is_expiry(key: &[u8]) -> bool {
+    key.first() == Some(&EXPIRIES)
+}
+
+/// When the pair of an entry ends, and its key in the tree.
+pub(crate) fn split_expiry(key: &[u8]) -> Option<(i64, &[u8])> {
+    let (at, row) = key.strip_prefix(&[EXPIRIES])?.split_first_chunk::<8>()?;
+    Some((i64::from_be_bytes(*at), row))
+}
+
 /// Where the entries of all indexes are.
 pub(crate) const ALL_ENTRIES: ([u8; 1], [u8; 1]) = ([ENTRIES], [ENTRIES + 1]);
 
-/// Whether a key of the tree is that of an entry of an index.
-pub(crate) fn is_entry(key: &[u8]) -> bool {
-    key.first() == Some(&ENTRIES)
+/// Whether a key of the tree is that of an entry of an index or of a pair that ends.
+pub(crate) fn is_derived(key: &[u8]) -> bool {
+    matches!(key.first(), Some(&ENTRIES | &EXPIRIES))
 }
 
 /// Takes a key of the tree apart; none for an entry of an index.

@@ -3,13 +3,15 @@
 mod bounds;
 mod iter;
 mod key;
+mod ttl;
 
 use std::ops::{Bound, ControlFlow};
 
 use duramen_tree::KeyRange;
 
-use crate::access::{Access, Space};
+use crate::access::{Access, Space, View};
 use crate::error::StoreError;
+use crate::expiry;
 use crate::index::{explain, find, Found, Plan, Query, RawRow};
 use crate::keys::{self, KeyBuf, Primitive};
 use crate::names::check_key_bytes;
@@ -114,7 +116,9 @@ impl<'s, S: Access> Kv<'s, S> {
         let at = self.key(&key)?;
         self.space.scope().peek(|view| {
             let mut found = None;
-            view.get(&at, &mut |version, bytes| found = Some((Value::decode(bytes), version)))?;
+            view.get(&at, &mut |version, bytes| {
+                found = expiry::live(view, bytes).map(|value| (Value::decode(value), version));
+            })?;
             Ok(match found {
                 Some((value, version)) => Some((value?, version)),
                 None => None,
@@ -130,17 +134,18 @@ impl<'s, S: Access> Kv<'s, S> {
     pub fn get_bytes(&self, key: impl AsKey, into: &mut Vec<u8>) -> Result<bool, StoreError> {
         let at = self.key(&key)?;
         self.space.scope().peek(|view| {
-            let mut copied = Ok(());
-            let found = view.get(&at, &mut |_, bytes| {
+            let mut copied = Ok(false);
+            view.get(&at, &mut |_, bytes| {
+                let Some(value) = expiry::live(view, bytes) else { return };
                 into.clear();
-                copied = match ValueRef::decode(bytes) {
+                copied = match ValueRef::decode(value) {
                     Ok(ValueRef::Bytes(bytes)) => {
                         into.extend_from_slice(bytes);
-                        Ok(())
+                        Ok(true)
                     }
                     Ok(ValueRef::Str(text)) => {
                         into.extend_from_slice(text.as_bytes());
-                        Ok(())
+                        Ok(true)
                     }
                     Ok(_) => Err(StoreError::WrongType {
                         what: format!("the value of {:?}", Key::new(&key)),
@@ -149,7 +154,7 @@ impl<'s, S: Access> Kv<'s, S> {
                     Err(error) => Err(error.into()),
                 };
             })?;
-            copied.map(|()| found)
+            copied
         })
     }
 
@@ -167,7 +172,7 @@ impl<'s, S: Access> Kv<'s, S> {
             keys.iter()
                 .map(|key| {
                     let mut found = None;
-                    view.get(key, &mut |_, bytes| found = Some(Value::decode(bytes)))?;
+                    view.get(key, &mut |_, bytes| found = expiry::live(view, bytes).map(Value::decode))?;
                     Ok(found.transpose()?)
                 })
                 .collect()
@@ -180,10 +185,11 @@ impl<'s, S: Access> Kv<'s, S> {
     /// When the key is not allowed, or the store cannot be read.
     pub fn exists(&self, key: impl AsKey) -> Result<bool, StoreError> {
         let at = self.key(&key)?;
-        self.space.scope().peek(|view| view.get(&at, &mut |_, _| {}))
+        self.space.scope().peek(|view| is_there(view, &at))
     }
 
-    /// Adds to the integer under a key, in one commit, and returns the sum. A key that is not there counts as 0. Where branches add
+    /// Adds to the integer under a key, in one commit, and returns the sum. A key that is not there counts as 0; one with a time to
+    /// live keeps it. Where branches add
     /// to one counter, [`Decision::Add`](crate::Decision::Add) has a merge add what each of them added.
     ///
     /// ```
@@ -201,8 +207,11 @@ impl<'s, S: Access> Kv<'s, S> {
     pub fn add(&self, key: impl AsKey, by: i64) -> Result<i64, StoreError> {
         let at = self.key(&key)?;
         let (sum, _) = self.space.scope().write(|edit| {
-            let mut found = None;
-            edit.get(&at, &mut |_, bytes| found = Some(Value::decode(bytes)))?;
+            let (mut found, mut end) = (None, None);
+            edit.get(&at, &mut |_, bytes| {
+                found = expiry::live(edit, bytes).map(Value::decode);
+                end = expiry::split(bytes).0.filter(|_| found.is_some());
+            })?;
             let before = match found.transpose()? {
                 None => 0,
                 Some(Value::Int(before)) => before,
@@ -215,7 +224,10 @@ impl<'s, S: Access> Kv<'s, S> {
                 what: "an addition",
                 reason: format!("the sum of {before} and {by} does not fit in 64 bits"),
             })?;
-            edit.put(&at, &mut |out| sum.encode(out))?;
+            edit.put(&at, &mut |out| {
+                expiry::begin(end, out);
+                sum.encode(out);
+            })?;
             Ok(sum)
         })?;
         Ok(sum)
@@ -239,7 +251,7 @@ impl<'s, S: Access> Kv<'s, S> {
         let (deleted, _) = self.space.scope().write(|edit| {
             let mut deleted = 0;
             for key in &keys {
-                if edit.get(key, &mut |_, _| {})? {
+                if is_there(edit, key)? {
                     edit.delete(key)?;
                     deleted += 1;
                 }
@@ -260,8 +272,8 @@ impl<'s, S: Access> Kv<'s, S> {
         let range = KeyRange::new(&start, Some(&end));
         let (deleted, _) = self.space.scope().write(|edit| {
             let mut found = Vec::new();
-            edit.scan(&range, &mut |key, _, _| {
-                found.push(KeyBuf::from_slice(key));
+            edit.scan(&range, &mut |key, _, bytes| {
+                found.extend(expiry::live(edit, bytes).map(|_| KeyBuf::from_slice(key)));
                 ControlFlow::Continue(())
             })?;
             found.iter().try_for_each(|key| edit.delete(key))?;
@@ -284,11 +296,14 @@ impl<'s, S: Access> Kv<'s, S> {
         let range = KeyRange::new(&start, Some(&end));
         let mut failed = None;
         self.space.scope().read(|view| {
-            view.scan(&range, &mut |key, _, value| match ValueRef::decode(value) {
-                Ok(value) => row(&key[prefix.len()..], value),
-                Err(error) => {
-                    failed = Some(error.into());
-                    ControlFlow::Break(())
+            view.scan(&range, &mut |key, _, bytes| {
+                let Some(value) = expiry::live(view, bytes) else { return ControlFlow::Continue(()) };
+                match ValueRef::decode(value) {
+                    Ok(value) => row(&key[prefix.len()..], value),
+                    Err(error) => {
+                        failed = Some(error.into());
+                        ControlFlow::Break(())
+                    }
                 }
             })
         })?;
@@ -365,7 +380,7 @@ impl<'s, S: Access> Kv<'s, S> {
     pub fn find(&self, query: &Query, limit: usize) -> Result<Found<Pair>, StoreError> {
         let space = self.space.name();
         let found = self.space.scope().read(|view| find(view, Primitive::Kv, space, query, limit))?;
-        found.try_map(|(key, value): RawRow| Ok((Key::new(key), Value::decode(&value)?)))
+        found.try_map(|(key, value): RawRow| Ok((Key::new(key), Value::decode(expiry::value(&value))?)))
     }
 
     /// How a query would be done.
@@ -395,7 +410,10 @@ impl<'s, S: Access> Kv<'s, S> {
         }
         let mut page = Page { items: Vec::new(), next: None };
         self.space.scope().read(|view| {
-            view.scan(&KeyRange::new(&start, Some(&end)), &mut |key, _, _| {
+            view.scan(&KeyRange::new(&start, Some(&end)), &mut |key, _, bytes| {
+                if expiry::live(view, bytes).is_none() {
+                    return ControlFlow::Continue(());
+                }
                 if page.items.len() == limit {
                     page.next = page.items.last().cloned();
                     return ControlFlow::Break(());
@@ -414,6 +432,13 @@ impl<'s, S: Access> Kv<'s, S> {
     pub fn count(&self, prefix: impl AsKey) -> Result<u64, StoreError> {
         count_keys(&self.space, Primitive::Kv, prefix.as_key())
     }
+}
+
+/// Whether there is a pair, by its key in the tree.
+fn is_there<V: View + ?Sized>(view: &V, key: &[u8]) -> Result<bool, StoreError> {
+    let mut is_live = false;
+    view.get(key, &mut |_, bytes| is_live = expiry::live(view, bytes).is_some())?;
+    Ok(is_live)
 }
 
 /// The first key after all that begin with a prefix of the tree, which always begins with a number below 255.
@@ -481,6 +506,9 @@ pub(crate) fn count_keys<S: Access>(
                 ControlFlow::Continue(())
             })?;
             count = count + u64::from(is_there) - u64::from(was_there);
+        }
+        if primitive == Primitive::Kv {
+            count = count.saturating_sub(expiry::count_gone(view, &start, &end)?);
         }
         Ok(count)
     })

@@ -52,6 +52,7 @@ mod engine;
 mod error;
 pub mod event;
 mod exchange;
+mod expiry;
 pub mod filter;
 mod folder;
 mod follower;
@@ -119,6 +120,7 @@ pub use watch::Watch;
 /// Limits that are not those of one kind of data.
 pub mod limits {
     pub use crate::batch::BATCH_OPERATIONS_MAX;
+    pub use crate::expiry::TTL_MAX;
     pub use crate::history::TAGS_MAX;
     pub use crate::names::{
         BRANCH_NAME_BYTES_MAX, KEY_BYTES_MAX, LABEL_BYTES_MAX, SPACE_NAME_BYTES_MAX, TAG_BYTES_MAX,

@@ -1,4 +1,4 @@
-//! The one thread of a store: checkpoints, eviction, freeing memory, branches whose time is up.
+//! The one thread of a store: checkpoints, eviction, freeing memory, branches and pairs whose time is up.
 
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
@@ -14,7 +14,7 @@ use crate::error::StoreError;
 /// How long the thread sleeps when nobody wakes it.
 const NAP: Duration = Duration::from_millis(50);
 
-/// How often it looks for branches whose time is up, in naps.
+/// How often it looks for branches and pairs whose time is up, in naps.
 const EXPIRY_NAPS: u32 = 10;
 
 /// Where memory is short, so much of the budget is made free. Without it, whoever writes meanwhile would have used up what was made
@@ -49,6 +49,7 @@ fn run(weak: &Weak<Engine>) {
         naps = naps.wrapping_add(1);
         if naps.is_multiple_of(EXPIRY_NAPS) {
             expire(&engine);
+            delete_gone(&engine);
             if engine.check_writable().is_ok() && !engine.is_far_behind() {
                 engine.keep_histories();
             }
@@ -110,6 +111,25 @@ fn evict_tree(engine: &Engine, tree: &Tree, spare: usize) -> usize {
         }
     }
     freed
+}
+
+/// Deletes the pairs whose time has passed.
+fn delete_gone(engine: &Engine) {
+    // Whoever is far behind waits for this thread.
+    if engine.check_writable().is_err() || engine.is_far_behind() {
+        return;
+    }
+    let now = clock::steady_unix_ms();
+    let branches: Vec<_> = {
+        let registry = engine.registry();
+        registry.iter().filter(|branch| branch.is_due(now)).cloned().collect()
+    };
+    for branch in branches {
+        // One that was deleted meanwhile has none.
+        if let Err(error) = engine.delete_gone(&branch) {
+            log::debug!("pairs whose time has passed stay: branch {}, {error}", branch.name());
+        }
+    }
 }
 
 fn expire(engine: &Engine) {

@@ -22,6 +22,7 @@ use crate::display::{display_key, display_value};
 use crate::engine::Engine;
 use crate::error::StoreError;
 use crate::event;
+use crate::expiry::{self, Now};
 use crate::json::{three_way, Json, ThreeWay};
 use crate::keys::{self, Primitive};
 use crate::overlay::Draft;
@@ -312,7 +313,8 @@ impl Store {
                 let tree = target.tree(engine.forest())?;
                 let floor = tree.floor();
                 let (forest, batch) = (engine.forest(), writer.batch_mut());
-                let mut draft = Draft { forest, tree: &tree, floor, batch };
+                let now = Now::default();
+                let mut draft = Draft { forest, tree: &tree, floor, now, batch };
                 write(&mut draft, plan.writes, &plan.trims, &plan.events)?;
             }
             let noted = merged.is_some() && (!report.conflicts.is_empty() || plan.agreed);
@@ -423,6 +425,9 @@ fn plan(engine: &Engine, trees: &Trees, options: &mut MergeOptions<'_>) -> Resul
             if !options.part.has(rest) {
                 return ControlFlow::Continue(());
             }
+            let Some(item) = without_ended(item, primitive, &trees.ours) else {
+                return ControlFlow::Continue(());
+            };
             let theirs = || item.theirs.map(|entry| entry.value.to_vec());
             if primitive == Primitive::Vector {
                 match collections.merges_by_row(engine, trees, (space, rest), options, &mut plan) {
@@ -478,6 +483,34 @@ impl Plan {
         }
         self.writes.push((key, value));
     }
+}
+
+/// A key that is to be decided about, as if pairs whose time has passed had been deleted everywhere: that they were is no change that
+/// anybody made. None if the source has not changed it otherwise.
+fn without_ended<'i>(mut item: MergeItem<'i>, primitive: Primitive, now: &Snapshot) -> Option<MergeItem<'i>> {
+    let ends = |entry: &Option<duramen_tree::Entry<'_>>| entry.and_then(|it| expiry::split(it.value).0);
+    if primitive != Primitive::Kv
+        || [&item.base, &item.ours, &item.theirs].iter().all(|it| ends(it).is_none())
+    {
+        return Some(item);
+    }
+    let has_ended = |entry: &Option<_>| ends(entry).is_some_and(|end| end <= now.now_ms());
+    item.ours = item.ours.filter(|_| !has_ended(&item.ours));
+    item.theirs = item.theirs.filter(|_| !has_ended(&item.theirs));
+    // Where both sides have made it stay, what they had is still what they began with.
+    if item.ours.is_none() || item.theirs.is_none() {
+        item.base = item.base.filter(|_| !has_ended(&item.base));
+    }
+    let [base, ours, theirs] = [item.base, item.ours, item.theirs].map(|entry| entry.map(|it| it.value));
+    if base == theirs {
+        return None;
+    }
+    item.ours_is = match ours {
+        _ if ours == base => OursIs::Unchanged,
+        _ if ours == theirs => OursIs::Equal,
+        _ => OursIs::Different,
+    };
+    Some(item)
 }
 
 /// Decides about a key that both sides changed.
@@ -565,6 +598,8 @@ fn encode(
         Primitive::Kv => {
             let value = Value::from_json(value)?;
             check_encoded(&value)?;
+            // It lives as long as what it takes the place of.
+            expiry::begin(ours.and_then(|ours| expiry::split(ours).0), &mut bytes);
             value.encode(&mut bytes);
         }
         Primitive::State => state::encode_next(ours, value, &mut bytes)?,

@@ -8,6 +8,7 @@ use duramen_tree::{Forest, KeyRange, LeafView, RunView, Tree};
 use crate::access::{Edit, RowVisitor, View, WriteVisitor};
 use crate::batch::{splice, Batch, Op};
 use crate::error::StoreError;
+use crate::expiry::Now;
 
 /// A tree with uncommitted operations over it.
 pub(crate) struct Overlay<'t> {
@@ -137,6 +138,7 @@ pub(crate) struct Reader<'t> {
     pub(crate) forest: &'t Forest,
     pub(crate) tree: &'t Tree,
     pub(crate) floor: u64,
+    pub(crate) now: &'t Now,
 }
 
 impl View for Reader<'_> {
@@ -176,6 +178,10 @@ impl View for Reader<'_> {
     fn floor(&self) -> u64 {
         self.floor
     }
+
+    fn now_ms(&self) -> i64 {
+        self.now.ms()
+    }
 }
 
 /// A commit that is being put together, over the branch as it is.
@@ -183,6 +189,7 @@ pub(crate) struct Draft<'t> {
     pub(crate) forest: &'t Forest,
     pub(crate) tree: &'t Tree,
     pub(crate) floor: u64,
+    pub(crate) now: Now,
     pub(crate) batch: &'t mut Batch,
 }
 
@@ -223,6 +230,10 @@ impl View for Draft<'_> {
 
     fn floor(&self) -> u64 {
         self.floor
+    }
+
+    fn now_ms(&self) -> i64 {
+        self.now.ms()
     }
 }
 

@@ -8,6 +8,7 @@ use crate::access::{Access, Edit, View};
 use crate::branch_state::BranchState;
 use crate::engine::Engine;
 use crate::error::StoreError;
+use crate::expiry::Now;
 use crate::overlay::Reader;
 use crate::reclaim::Pin;
 
@@ -19,6 +20,8 @@ pub struct Snapshot {
     held: u64,
     floor: u64,
     version: u64,
+    /// The time that it is as of: that of the first look at a pair that ends, unless it is of the past.
+    now: Now,
     /// Keeps the nodes of this moment from being deleted.
     _pin: Pin,
 }
@@ -44,12 +47,20 @@ impl Snapshot {
 
     pub(crate) fn hold(engine: &Arc<Engine>, pin: Pin, tree: Tree, floor: u64, version: u64) -> Self {
         let held = engine.held().hold(tree.clone());
-        Self { engine: engine.clone(), tree, held, floor, version, _pin: pin }
+        Self { engine: engine.clone(), tree, held, floor, version, now: Now::default(), _pin: pin }
+    }
+
+    /// The same as of another time.
+    pub(crate) fn with_time(mut self, now: Now) -> Self {
+        self.now = now;
+        self
     }
 
     /// Another one of the same moment.
     pub(crate) fn share(&self) -> Self {
-        Self::hold(&self.engine, self._pin.clone(), self.tree.clone(), self.floor, self.version)
+        let pin = self._pin.clone();
+        let shared = Self::hold(&self.engine, pin, self.tree.clone(), self.floor, self.version);
+        shared.with_time(self.now.clone())
     }
 
     /// Entries in it. Events count twice, because they are indexed by type, collections and indexes have one of their
@@ -88,6 +99,10 @@ impl Snapshot {
         self.floor
     }
 
+    pub(crate) fn now_ms(&self) -> i64 {
+        self.now.ms()
+    }
+
     pub(crate) fn engine(&self) -> &Arc<Engine> {
         &self.engine
     }
@@ -111,7 +126,8 @@ impl Access for Snapshot {
     fn written(_version: u64) {}
 
     fn peek<R>(&self, read: impl FnOnce(&dyn View) -> Result<R, StoreError>) -> Result<R, StoreError> {
-        read(&Reader { forest: self.engine.forest(), tree: self.tree(), floor: self.floor })
+        let forest = self.engine.forest();
+        read(&Reader { forest, tree: self.tree(), floor: self.floor, now: &self.now })
     }
 
     fn read<R>(&self, read: impl FnOnce(&dyn View) -> Result<R, StoreError>) -> Result<R, StoreError> {

@@ -210,6 +210,10 @@ impl View for Work<'_> {
     fn floor(&self) -> u64 {
         self.0.snapshot.floor()
     }
+
+    fn now_ms(&self) -> i64 {
+        self.0.snapshot.now_ms()
+    }
 }
 
 impl Edit for Work<'_> {

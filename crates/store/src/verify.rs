@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::branch_state::BranchState;
 use crate::error::StoreError;
+use crate::expiry::{self, Now};
 use crate::index;
 use crate::overlay::Reader;
 use crate::slot::Slot;
@@ -52,7 +53,7 @@ impl Verified {
 impl Store {
     /// Reads every node of every branch, of what their merges compare with, and of their retained states, and checks it against the checksum that the
     /// node above has of it: so bytes that were changed, lost, or taken from another place are found. What is in memory was
-    /// checked when it was read, and what the log holds when the store was opened. The indexes of each branch are held against its rows. Others go on reading and writing. `progress` is told how many bytes were
+    /// checked when it was read, and what the log holds when the store was opened. The entries of indexes, and of pairs that end, of each branch are held against its rows. Others go on reading and writing. `progress` is told how many bytes were
     /// read.
     ///
     /// # Errors
@@ -69,7 +70,7 @@ impl Store {
             let (bases, history) = (bases_of(&branch), branch.meta().points.slots());
             let present = branch.share();
             let damage = seen.look_through(self, present.share())?;
-            let damage = damage.map_or_else(|| check_indexes(self, present), |damage| Ok(Some(damage)))?;
+            let damage = damage.map_or_else(|| check_entries(self, present), |damage| Ok(Some(damage)))?;
             let mut base_damage = None;
             for base in bases {
                 base_damage = base_damage.or(seen.look_through(self, base)?);
@@ -85,11 +86,13 @@ impl Store {
     }
 }
 
-/// What is wrong with the indexes of a tree that is whole.
-fn check_indexes(store: &Store, mut slot: Slot) -> Result<Option<String>, StoreError> {
+/// What is wrong with the entries of indexes, and of pairs that end, of a tree that is whole.
+fn check_entries(store: &Store, mut slot: Slot) -> Result<Option<String>, StoreError> {
     let forest = store.engine().forest();
     let tree = slot.tree(forest)?;
-    index::check(&Reader { forest, tree, floor: 0 })
+    let view = Reader { forest, tree, floor: 0, now: &Now::default() };
+    let damage = index::check(&view)?;
+    damage.map_or_else(|| expiry::check(&view), |damage| Ok(Some(damage)))
 }
 
 fn bases_of(branch: &BranchState) -> Vec<Slot> {

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     context::Outcome,
     failure::{Failure, FAILED},
-    output,
+    output, parse,
 };
 use clap::{Args, Subcommand, ValueEnum};
 use duramen_store::{kv::Key, Branch, Primitive, Scope, Snapshot, Space, Value};
@@ -20,6 +20,7 @@ use std::{
     io::{BufRead, Write},
     ops::{Bound, ControlFlow},
     process::ExitCode,
+    time::Duration,
 };
 
 /// Pairs of one commit of `load`.
@@ -30,7 +31,8 @@ Examples:
   duramen store kv put user:1 Ada
   duramen store kv put hits -5 --type int
   duramen store kv put photo --type bytes --stdin < photo.jpg
-  duramen store kv put settings '{\"dark\": true}' --type json";
+  duramen store kv put settings '{\"dark\": true}' --type json
+  duramen store kv put session:7 alice --ttl 30m   gone after half an hour";
 const GET_EXAMPLES: &str = "\
 Examples:
   duramen store kv get user:1
@@ -39,6 +41,13 @@ const ADD_EXAMPLES: &str = "\
 Examples:
   duramen store kv add visits
   duramen store kv add stock/apples -3             merged with --rule kv:default:stock/=add, branches add up";
+const TTL_EXAMPLES: &str = "\
+Examples:
+  duramen store kv ttl session:7";
+const EXPIRE_EXAMPLES: &str = "\
+Examples:
+  duramen store kv expire session:7 --ttl 30m
+  duramen store kv expire session:7 --never";
 const DELETE_EXAMPLES: &str = "\
 Examples:
   duramen store kv delete user:1 user:2";
@@ -80,6 +89,9 @@ pub(crate) enum Kv {
         digits: Digits,
         #[command(flatten)]
         value: Given,
+        /// How long it is there [default: until it is deleted]
+        #[arg(long, value_name = "SPAN", value_parser = parse::span)]
+        ttl: Option<Duration>,
     },
     /// Print the value of a key
     #[command(after_help = GET_EXAMPLES)]
@@ -100,6 +112,28 @@ pub(crate) enum Kv {
         /// How much
         #[arg(default_value_t = 1, allow_negative_numbers = true)]
         by: i64,
+        #[command(flatten)]
+        digits: Digits,
+    },
+    /// Print how long a key is still there
+    #[command(after_help = TTL_EXAMPLES)]
+    Ttl {
+        /// The key
+        key: String,
+        #[command(flatten)]
+        digits: Digits,
+    },
+    /// Set how long a key is there
+    #[command(after_help = EXPIRE_EXAMPLES)]
+    Expire {
+        /// The key
+        key: String,
+        /// How long it is there from now on
+        #[arg(long, value_name = "SPAN", value_parser = parse::span, required_unless_present = "never")]
+        ttl: Option<Duration>,
+        /// Until it is deleted
+        #[arg(long, conflicts_with = "ttl")]
+        never: bool,
         #[command(flatten)]
         digits: Digits,
     },
@@ -218,10 +252,13 @@ enum Format {
 
 pub(crate) fn run(handle: &Handle, verb: Kv) -> Outcome {
     match verb {
-        Kv::Put { key, value, digits } => {
+        Kv::Put { key, value, digits, ttl } => {
             let (key, value) = (digits.key(&key)?, value.read()?);
             handle.change(|space| {
-                let version = space.kv().put(&key, value)?;
+                let version = match ttl {
+                    Some(ttl) => space.kv().put_with_ttl(&key, value, ttl)?,
+                    None => space.kv().put(&key, value)?,
+                };
                 handle.say(&json!({ "key": key, "version": version }), format_args!("put, version {version}"))
             })
         }
@@ -234,6 +271,24 @@ pub(crate) fn run(handle: &Handle, verb: Kv) -> Outcome {
             handle.change(|space| {
                 let sum = space.kv().add(&key, by)?;
                 handle.say(&json!({ "key": key, "value": sum }), format_args!("{sum}"))
+            })
+        }
+        Kv::Ttl { key, digits } => {
+            let key = digits.key(&key)?;
+            handle.look(|space| ttl(handle, space, &key))
+        }
+        Kv::Expire { key, ttl, never: _, digits } => {
+            let key = digits.key(&key)?;
+            handle.take(|space| {
+                let is_there = match ttl {
+                    Some(ttl) => space.kv().expire(&key, ttl)?,
+                    None => space.kv().persist(&key)?,
+                };
+                if !is_there {
+                    return Err(no_key(&key, space.name()));
+                }
+                let ttl_ms = ttl.map(|ttl| ttl.as_millis() as u64);
+                handle.say(&json!({ "key": key, "ttl_ms": ttl_ms }), shown_ttl(ttl))
             })
         }
         Kv::Delete { keys, digits } => {
@@ -284,12 +339,27 @@ pub(crate) fn run(handle: &Handle, verb: Kv) -> Outcome {
     }
 }
 
+fn no_key(key: &Key, space: &str) -> Failure {
+    let hint = "list the keys with `duramen store kv list`";
+    Failure::Other(format!("there is no key {key:?} in space {space:?}; {hint}"))
+}
+
+fn shown_ttl(ttl: Option<Duration>) -> String {
+    ttl.map_or_else(|| "stays".to_owned(), |ttl| format!("ends in {}", humantime::format_duration(ttl)))
+}
+
+fn ttl(handle: &Handle, space: Space<'_, Snapshot>, key: &Key) -> Outcome {
+    if !space.kv().exists(key)? {
+        return Err(no_key(key, space.name()));
+    }
+    let ttl = space.kv().ttl(key)?;
+    let ttl_ms = ttl.map(|ttl| ttl.as_millis() as u64);
+    handle.say(&json!({ "key": key, "ttl_ms": ttl_ms }), shown_ttl(ttl))
+}
+
 fn get(handle: &Handle, space: Space<'_, Snapshot>, key: &Key, raw: bool) -> Outcome {
     let Some((value, version)) = space.kv().get_versioned(key)? else {
-        return Err(Failure::Other(format!(
-            "there is no key {key:?} in space {:?}; list the keys with `duramen store kv list`",
-            space.name()
-        )));
+        return Err(no_key(key, space.name()));
     };
     if raw {
         let bytes = value::raw(value)?;

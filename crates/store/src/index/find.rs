@@ -13,6 +13,7 @@ use super::query::{Cursor, Found, Query};
 use super::value_of;
 use crate::access::View;
 use crate::error::StoreError;
+use crate::expiry;
 use crate::filter;
 use crate::keys::{self, KeyBuf, Primitive};
 use crate::kv::end_of;
@@ -103,6 +104,9 @@ impl Search<'_> {
     /// Looks at a row. Returns whether it is among the best until now.
     fn offer(&mut self, key: &[u8], bytes: &[u8]) -> Result<bool, StoreError> {
         self.examined += 1;
+        if self.primitive == Primitive::Kv && expiry::live(self.view, bytes).is_none() {
+            return Ok(true);
+        }
         let value = value_of(self.primitive, &[&self.root[..], key].concat(), bytes)?;
         if !self.query.filter.matches(&value) {
             return Ok(true);

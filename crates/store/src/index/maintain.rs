@@ -12,6 +12,7 @@ use super::declared::{All, Declared, Place};
 use super::value_of;
 use crate::batch::{Batch, Op};
 use crate::error::StoreError;
+use crate::expiry::Now;
 use crate::keys::{self, Primitive};
 use crate::kv::end_of;
 use crate::overlay::{Overlay, Reader};
@@ -38,7 +39,7 @@ impl Known {
             NONE => Ok(None),
             SOME => Ok(Some(self.all.lock().clone())),
             _ => {
-                let all = All::find(&Reader { forest, tree, floor: 0 }, None)?;
+                let all = All::find(&Reader { forest, tree, floor: 0, now: &Now::default() }, None)?;
                 if all.is_empty() {
                     self.state.store(NONE, Ordering::Release);
                     return Ok(None);

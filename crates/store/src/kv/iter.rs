@@ -7,8 +7,9 @@ use duramen_tree::KeyRange;
 
 use super::key::Key;
 use super::Pair;
-use crate::access::{Access, Space};
+use crate::access::{Access, Space, View};
 use crate::error::StoreError;
+use crate::expiry;
 use crate::keys::KeyBuf;
 use crate::snapshot::Snapshot;
 use crate::value::Value;
@@ -59,10 +60,11 @@ impl<'s, S: Access> Iter<'s, S> {
         let (root, batch) = (self.root, self.batch);
         let (mut bytes, mut failed) = (0, None);
         let mut last = KeyBuf::new();
-        let mut row = |key: &[u8], _: u64, value: &[u8]| {
-            match Value::decode(value) {
-                Ok(decoded) => pairs.push_back((Key::new(&key[root..]), decoded)),
-                Err(error) => failed = Some(error),
+        let mut row = |view: &dyn View, key: &[u8], value: &[u8]| {
+            match expiry::live(view, value).map(Value::decode) {
+                Some(Ok(decoded)) => pairs.push_back((Key::new(&key[root..]), decoded)),
+                Some(Err(error)) => failed = Some(error),
+                None => {}
             }
             bytes += key.len() + value.len();
             if failed.is_none() && pairs.len() < batch && bytes < BATCH_BYTES {
@@ -71,9 +73,10 @@ impl<'s, S: Access> Iter<'s, S> {
             last.extend_from_slice(key);
             ControlFlow::Break(())
         };
+        let scan = |view: &dyn View| view.scan(&range, &mut |key, _, value| row(view, key, value));
         match &self.held {
-            Some(snapshot) => snapshot.read(|view| view.scan(&range, &mut row))?,
-            None => self.space.scope().read(|view| view.scan(&range, &mut row))?,
+            Some(snapshot) => snapshot.read(scan)?,
+            None => self.space.scope().read(scan)?,
         }
         if let Some(error) = failed {
             return Err(error.into());

@@ -32,6 +32,7 @@ fn child() {
     let hour = store.branch("hour").unwrap();
     store.keep_history("main", Some(Keep::each_commit().age(Duration::from_secs(3600)))).unwrap();
     store.keep_history("hour", Some(Keep::every(Duration::from_secs(3600)).versions(2))).unwrap();
+    hour.kv().put_with_ttl("session", 1, Duration::from_secs(3600)).unwrap();
     for seconds in [0, YEAR, -YEAR, 0, 2 * YEAR, 0] {
         set(seconds);
         hour.kv().put("shifted", seconds).unwrap();
@@ -40,6 +41,7 @@ fn child() {
         // Time enough to look for branches whose time is up, twice.
         std::thread::sleep(Duration::from_millis(1200));
         assert!(store.branch("hour").is_ok(), "shifted by {seconds} s");
+        assert!(hour.kv().ttl("session").unwrap().is_some(), "shifted by {seconds} s");
         assert_eq!(store.branches(false).unwrap().len(), 2, "shifted by {seconds} s");
     }
     assert!(matches!(store.branch("moment"), Err(StoreError::BranchNotFound { .. })));

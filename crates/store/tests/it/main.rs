@@ -12,6 +12,7 @@ mod crash_log;
 mod crash_nodes;
 mod events;
 mod events_trimmed;
+mod expiring;
 mod faults;
 mod faulty;
 mod following;

@@ -55,6 +55,30 @@ fn every_type_of_value_comes_back_as_it_was() {
 }
 
 #[test]
+fn a_pair_with_a_time_to_live_is_gone_then() {
+    let shell = Shell::new();
+    shell.ok(&["kv", "put", "session", "alice", "--ttl", "1h"]);
+    let left = shell.json(&["kv", "ttl", "session"])["ttl_ms"].as_u64().unwrap();
+    assert!((3_000_000..=3_600_000).contains(&left), "{left}");
+    assert!(shell.ok(&["kv", "ttl", "session"]).starts_with("ends in 59m"));
+    assert_eq!(shell.ok(&["kv", "expire", "session", "--never"]), "stays\n");
+    assert_eq!(shell.ok(&["kv", "ttl", "session"]), "stays\n");
+    assert_eq!(shell.ok(&["kv", "expire", "session", "--ttl", "1ms"]), "ends in 1ms\n");
+    // Hidden where nobody may delete it: a command that reads is not the one who does.
+    let error = shell.fails(1, &["kv", "get", "session"]);
+    assert!(error.contains("there is no key"), "{error}");
+    assert_eq!(shell.json(&["kv", "count"])["count"], 0);
+    shell.fails(1, &["kv", "ttl", "session"]);
+    shell.fails(1, &["kv", "expire", "session", "--ttl", "1h"]);
+    shell.fails(2, &["kv", "expire", "session"]);
+    shell.fails(2, &["kv", "put", "session", "alice", "--ttl", "soon"]);
+    // What was put under a key of any bytes is kept as long.
+    shell.ok(&["kv", "put", "00ff", "x", "--hex", "--ttl", "1h"]);
+    assert!(shell.ok(&["kv", "ttl", "00ff", "--hex"]).starts_with("ends in"));
+    assert_eq!(shell.ok(&["verify", "--deep"]).lines().count() > 0, true);
+}
+
+#[test]
 fn values_go_through_the_standard_streams_unharmed() {
     let shell = Shell::new();
     let bytes: Vec<u8> = (0..=255_u8).cycle().take(100_000).collect();
