@@ -15,8 +15,8 @@ use pyo3::types::{PyDict, PyTuple};
 use crate::error::{invalid, raised};
 use crate::indexes::to_query;
 use crate::own::Own;
-use crate::store::span;
 use crate::scope::{within, Place, Scope, Written as _};
+use crate::store::span;
 use crate::value::{from_json, from_key, from_value, to_json, to_value, AnyKey};
 
 /// Pairs that an iterator reads at a time.

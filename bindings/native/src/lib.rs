@@ -2,6 +2,7 @@
 //!
 //! One idea a file. Whatever may wait, for a lock, the disk or another process, is done without the interpreter's lock.
 
+mod blobs;
 mod branch;
 mod data;
 mod error;
@@ -31,6 +32,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<data::Kv>()?;
     module.add_class::<data::PairIterator>()?;
     module.add_class::<data::Cells>()?;
+    module.add_class::<blobs::Blobs>()?;
     module.add_class::<data::Events>()?;
     module.add_class::<data::Documents>()?;
     module.add_class::<vectors::Vectors>()?;

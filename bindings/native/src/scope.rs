@@ -7,6 +7,7 @@ use duramen_store::StoreError;
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 
+use crate::blobs::Blobs;
 use crate::data::{Cells, Documents, Events, Kv};
 use crate::error::raised;
 use crate::indexes::Indexes;
@@ -117,6 +118,11 @@ impl Space {
     }
 
     #[getter]
+    fn blobs(&self) -> Blobs {
+        Blobs { place: self.place.clone() }
+    }
+
+    #[getter]
     fn state(&self) -> Cells {
         Cells { place: self.place.clone() }
     }
@@ -164,6 +170,11 @@ macro_rules! scope_methods {
             #[getter]
             fn kv(&self) -> $crate::data::Kv {
                 $crate::data::Kv { place: self.place.clone() }
+            }
+
+            #[getter]
+            fn blobs(&self) -> $crate::blobs::Blobs {
+                $crate::blobs::Blobs { place: self.place.clone() }
             }
 
             #[getter]

@@ -455,3 +455,32 @@ def test_a_pair_with_a_time_to_live_is_gone_then() -> None:
     with main.transaction() as tx:
         assert tx.kv.put("session", 1, ttl=60) is None
     assert main.kv.ttl("session") is not None
+
+
+def test_blobs_are_put_and_read(tmp_path) -> None:
+    main = Store(tmp_path / "store").branch()
+    film = os.urandom(700_000)
+    (tmp_path / "film").write_bytes(film)
+    with open(tmp_path / "film", "rb") as file:
+        info = main.blobs.put("film", file)
+    assert info["bytes"] == len(film) and main.blobs.info("film") == info
+    assert main.blobs.put("again", film) == info
+    assert main.blobs.get("film") == film
+    assert main.blobs.get("film", 300_000, 5) == film[300_000:300_005]
+    assert main.snapshot().blobs.get("film", 699_990) == film[699_990:]
+    assert main.blobs.list() == ["again", "film"] and main.blobs.list(after="again") == ["film"]
+
+    class Broken:
+        def read(self, size: int) -> bytes:
+            raise OSError("the line is cut")
+
+    with pytest.raises((StoreError, OSError), match="the line is cut"):
+        main.blobs.put("film", Broken())
+    assert main.blobs.get("film") == film
+    with main.transaction() as tx:
+        with pytest.raises(InvalidRequest):
+            tx.blobs.put("film", b"")
+        assert tx.blobs.delete("film")
+    assert main.blobs.info("film") is None
+    with pytest.raises(KeyError):
+        main.blobs.get("film")

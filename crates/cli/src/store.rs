@@ -1,5 +1,6 @@
 //! The embedded store: `duramen store ...`. One noun a file; the handle opens and closes the store for all of them.
 
+mod blob;
 pub(crate) mod branch;
 mod current;
 mod event;
@@ -41,6 +42,10 @@ const KV_EXAMPLES: &str = "\
 Examples:
   duramen store kv put user:1 Ada
   duramen store kv get user:1";
+const BLOB_EXAMPLES: &str = "\
+Examples:
+  duramen store blob put films/7 film.mp4
+  duramen store blob get films/7 > film.mp4";
 const STATE_EXAMPLES: &str = "\
 Examples:
   duramen store state init leader alice
@@ -138,6 +143,9 @@ enum Noun {
     /// Key-value pairs
     #[command(subcommand, after_help = KV_EXAMPLES)]
     Kv(kv::Kv),
+    /// Blobs: values of up to 1 GiB, written and read as streams
+    #[command(subcommand, after_help = BLOB_EXAMPLES)]
+    Blob(blob::Blob),
     /// State cells: values with versions, for compare-and-swap
     #[command(subcommand, after_help = STATE_EXAMPLES)]
     State(state::State),
@@ -204,6 +212,7 @@ pub(crate) fn run(context: &Context, store: Store) -> Outcome {
     let handle = Handle::new(context, store.place)?;
     match store.noun {
         Noun::Kv(verb) => kv::run(&handle, verb),
+        Noun::Blob(verb) => blob::run(&handle, verb),
         Noun::State(verb) => state::run(&handle, verb),
         Noun::Event(verb) => event::run(&handle, verb),
         Noun::Json(verb) => json::run(&handle, verb),

@@ -5,10 +5,12 @@
 //! of puts, a 99.99th percentile of 50 ms.
 
 use std::error::Error;
+use std::io::Read;
 use std::process::Command;
 use std::time::Duration;
 
 use duramen_base::clock;
+use duramen_store::blob::BLOB_BYTES_MAX;
 use duramen_store::vector::{Metric, SearchOptions};
 use duramen_store::{Branch, Options, Scope, Store};
 
@@ -34,6 +36,8 @@ const WORKLOADS: &[Workload] = &[
     ("forks", forks),
     ("snapshots that are held", snapshots),
     ("vectors, searched", vectors),
+    ("pairs that end", pairs_that_end),
+    ("a blob of 1 GiB", blob),
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -243,6 +247,48 @@ fn vectors(store: &Store) -> Outcome {
     }
     for _ in 0..10 {
         all.search(&some(), 10, &SearchOptions::default())?;
+    }
+    Ok(took)
+}
+
+/// Each pair is over soon after it was put, so that the store deletes as fast as it is written to.
+fn pairs_that_end(store: &Store) -> Outcome {
+    let main = store.branch("main")?;
+    let kv = main.kv();
+    let mut took = Vec::with_capacity(PAIRS);
+    for number in 0..PAIRS {
+        let (at, value) = (key(number), vec![number as u8; VALUE]);
+        timed(&mut took, || kv.put_with_ttl(&at, value, Duration::from_millis(500)))?;
+    }
+    Ok(took)
+}
+
+/// The longest blob, put, read, put anew and deleted; one that is longer is refused. Times are those of a mebibyte.
+fn blob(store: &Store) -> Outcome {
+    let main = store.branch("main")?;
+    let blobs = main.blobs();
+    let (mut took, mib) = (Vec::new(), BLOB_BYTES_MAX as u32 >> 20);
+    for byte in [1, 2] {
+        let begun = clock::now();
+        blobs.put("blob", std::io::repeat(byte).take(BLOB_BYTES_MAX))?;
+        took.push(begun.elapsed() / mib);
+        let begun = clock::now();
+        let mut reader = blobs.open("blob")?.ok_or("no blob")?;
+        let read = std::io::copy(&mut reader, &mut std::io::sink())?;
+        took.push(begun.elapsed() / mib);
+        if read != BLOB_BYTES_MAX {
+            return Err(format!("{read} bytes were read").into());
+        }
+    }
+    let begun = clock::now();
+    if blobs.put("other", std::io::repeat(3)).is_ok() {
+        return Err("more than the longest blob was put".into());
+    }
+    took.push(begun.elapsed() / mib);
+    blobs.delete("blob")?;
+    let left = main.snapshot()?.entries();
+    if left != 0 {
+        return Err(format!("{left} entries are left").into());
     }
     Ok(took)
 }

@@ -12,6 +12,7 @@ use duramen_tree::KEY_MAX;
 
 use crate::error::StoreError;
 use crate::expiry;
+use crate::keys::Primitive;
 
 /// Operations in one commit, at most.
 pub const BATCH_OPERATIONS_MAX: usize = 1 << 24;
@@ -61,6 +62,8 @@ pub(crate) struct Batch {
     index: BTreeMap<Vec<u8>, u32>,
     /// Whether a pair was put that ends.
     expiring: bool,
+    /// Whether there is an operation on a blob.
+    blobs: bool,
 }
 
 impl Batch {
@@ -70,6 +73,7 @@ impl Batch {
         self.starts.clear();
         self.index.clear();
         self.expiring = false;
+        self.blobs = false;
         header(&mut self.bytes);
         self.header = self.bytes.len();
     }
@@ -87,6 +91,12 @@ impl Batch {
     #[inline]
     pub(crate) fn has_expiring(&self) -> bool {
         self.expiring
+    }
+
+    /// Whether it may change blobs.
+    #[inline]
+    pub(crate) fn has_blobs(&self) -> bool {
+        self.blobs
     }
 
     /// The body of the log record.
@@ -128,6 +138,7 @@ impl Batch {
             self.index.insert(key.to_vec(), start);
         }
         self.starts.push(start);
+        self.blobs |= key.first() == Some(&(Primitive::Blob as u8));
         Ok(())
     }
 

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use duramen_tree::{Forest, NodeId, Tree};
 
+use crate::blob::Orphans;
 use crate::error::StoreError;
 use crate::expiry::Due;
 use crate::history::{Keep, Points};
@@ -64,6 +65,7 @@ pub(crate) struct BranchState {
     keeps_each: AtomicBool,
     indexes: Known,
     due: Due,
+    orphans: Orphans,
     deleted: AtomicBool,
 }
 
@@ -98,7 +100,8 @@ impl BranchState {
         let (floor, deleted) = (AtomicU64::new(0), AtomicBool::new(false));
         let keeps_each = AtomicBool::new(meta.points.keep().is_some_and(Keep::is_each_commit));
         let (slot, meta, indexes) = (RwLock::new(slot), Mutex::new(meta), Known::default());
-        Self { id, name, slot, meta, floor, keeps_each, indexes, due: Due::default(), deleted }
+        let (due, orphans) = (Due::default(), Orphans::default());
+        Self { id, name, slot, meta, floor, keeps_each, indexes, due, orphans, deleted }
     }
 
     pub(crate) fn with_floor(self, floor: u64) -> Self {
@@ -181,6 +184,7 @@ impl BranchState {
         let slot = self.slot.write();
         self.indexes.forget();
         self.due.forget();
+        self.orphans.forget();
         slot
     }
 
@@ -202,9 +206,14 @@ impl BranchState {
         &self.due
     }
 
-    /// Whether pairs may have to be deleted at a time. A tree that nobody has looked at yet is not fetched for that.
+    /// What is known of chunks of the branch that belong to no blob.
+    pub(crate) fn orphans(&self) -> &Orphans {
+        &self.orphans
+    }
+
+    /// Whether pairs may have to be deleted at a time, or chunks of no blob. A tree that nobody has looked at yet is not fetched for that.
     pub(crate) fn is_due(&self, now_ms: i64) -> bool {
-        self.due.has_come(now_ms) && matches!(&*self.slot.read(), Slot::Open(_))
+        (self.due.has_come(now_ms) || self.orphans.may_be()) && matches!(&*self.slot.read(), Slot::Open(_))
     }
 
     pub(crate) fn share(&self) -> Slot {

@@ -1,6 +1,7 @@
 //! A commit: put together over the branch as it is, applied, logged, and waited for.
 
 use crate::access::Edit;
+use crate::blob;
 use crate::branch_state::BranchState;
 use crate::durability::Durability;
 use crate::engine::Engine;
@@ -58,6 +59,10 @@ impl Engine {
         writer: &mut Writer,
         branch: &BranchState,
     ) -> Result<u64, StoreError> {
+        if writer.batch().has_blobs() {
+            let tree = branch.tree(self.forest())?;
+            blob::maintain(self.forest(), &tree, writer.batch_mut())?;
+        }
         if branch.indexes().concern(writer.batch()) {
             // The writer's lock keeps the tree as it is, and others go on reading it.
             let tree = branch.tree(self.forest())?;

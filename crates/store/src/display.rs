@@ -2,6 +2,7 @@
 
 use serde_json::{json, Value as Json};
 
+use crate::blob;
 use crate::event::{part_of, Event, EventPart};
 use crate::expiry;
 use crate::keys::Primitive;
@@ -15,7 +16,7 @@ pub(crate) fn display_key(primitive: Primitive, key: &[u8]) -> Option<String> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     match primitive {
         Primitive::Kv => Some(kv::display(key).into_owned()),
-        Primitive::State | Primitive::Json | Primitive::Index => Some(text(key)),
+        Primitive::Blob | Primitive::State | Primitive::Json | Primitive::Index => Some(text(key)),
         Primitive::Event => match part_of(key)? {
             EventPart::Entry(seq) => Some(seq.to_string()),
             EventPart::Index { .. } | EventPart::Start => None,
@@ -31,6 +32,7 @@ pub(crate) fn display_key(primitive: Primitive, key: &[u8]) -> Option<String> {
 pub(crate) fn display_value(primitive: Primitive, bytes: &[u8]) -> Json {
     let decoded = match primitive {
         Primitive::Kv => Value::decode(expiry::value(bytes)).ok().and_then(|value| value.to_json().ok()),
+        Primitive::Blob => blob::display_value(bytes),
         Primitive::State => state::display_value(bytes),
         Primitive::Json => serde_json::from_slice(bytes).ok(),
         Primitive::Event => display_event(bytes),

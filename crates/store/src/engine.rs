@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use duramen_tree::{Forest, NodeId, Tree};
 
+use crate::blob::Uploads;
 use crate::durability::Durability;
 use crate::error::StoreError;
 use crate::folder::FolderLock;
@@ -81,6 +82,7 @@ pub(crate) struct Engine {
     requests: Requests,
     epochs: Epochs,
     held: HeldTrees,
+    uploads: Uploads,
     news: News,
     checkpoints: AtomicU64,
     /// The version of the last write. Changed by the writer, under the lock of the tree that it writes to.
@@ -104,6 +106,7 @@ impl Engine {
             requests: Requests::default(),
             epochs: Epochs::new(),
             held: HeldTrees::default(),
+            uploads: Uploads::default(),
             news: News::default(),
             checkpoints: AtomicU64::new(0),
             version: AtomicU64::new(start.version),
@@ -132,6 +135,11 @@ impl Engine {
     #[inline]
     pub(crate) fn held(&self) -> &HeldTrees {
         &self.held
+    }
+
+    /// The blobs that are being put.
+    pub(crate) fn uploads(&self) -> &Uploads {
+        &self.uploads
     }
 
     /// What tells those who wait for a later version.

@@ -7,6 +7,7 @@ use duramen_base::clock;
 use duramen_tree::{BulkBuilder, KeyRange, NodeStore, Tree};
 
 use crate::access::{Access, View};
+use crate::blob;
 use crate::branch_state::{BranchState, Meta};
 use crate::bulk::VERSIONS;
 use crate::diff::{collect, diff_trees, Diff, Part, RawChange};
@@ -124,7 +125,9 @@ fn fill(
     let mut failed = None;
     let mut entries = expiry::Checked::default();
     let mut take = |view: &dyn View, key: &[u8], value: &[u8]| -> Result<(), StoreError> {
-        if let Some(wrong) = entries.row(view, key, value)? {
+        for wrong in
+            [entries.row(view, key, value)?, blob::check_row(view, key, value)?].into_iter().flatten()
+        {
             return Err(not_whole(&wrong));
         }
         if !keys::is_derived(key) {

@@ -14,6 +14,8 @@ use crate::names::DEFAULT_SPACE;
 pub enum Primitive {
     /// Key-value pairs.
     Kv = 0x10,
+    /// Blobs. Their chunks lie behind all other data, and are shown to nobody.
+    Blob = 0x18,
     /// State cells.
     State = 0x20,
     /// Event logs.
@@ -32,12 +34,14 @@ const ENTRIES: u8 = 0x61;
 
 impl Primitive {
     /// All of them, in the order in which they lie in a tree.
-    pub const ALL: [Self; 6] = [Self::Kv, Self::State, Self::Event, Self::Json, Self::Vector, Self::Index];
+    pub const ALL: [Self; 7] =
+        [Self::Kv, Self::Blob, Self::State, Self::Event, Self::Json, Self::Vector, Self::Index];
 
     /// Its name in messages and on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Kv => "kv",
+            Self::Blob => "blob",
             Self::State => "state",
             Self::Event => "event",
             Self::Json => "json",
@@ -62,7 +66,7 @@ impl std::str::FromStr for Primitive {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         Self::ALL.into_iter().find(|primitive| primitive.name() == text).ok_or_else(|| {
-            format!("{text:?} is not a kind of data: use kv, state, event, json, vector or index")
+            format!("{text:?} is not a kind of data: use kv, blob, state, event, json, vector or index")
         })
     }
 }
@@ -135,12 +139,27 @@ pub(crate) fn split_expiry(key: &[u8]) -> Option<(i64, &[u8])> {
     Some((i64::from_be_bytes(*at), row))
 }
 
+/// What the keys of the chunks of blobs begin with. They belong to their rows, and are hidden as entries are.
+const CHUNKS: u8 = 0x63;
+
+/// Where all chunks of blobs are.
+pub(crate) const ALL_CHUNKS: ([u8; 1], [u8; 1]) = ([CHUNKS], [CHUNKS + 1]);
+
+/// The key of a chunk of a blob.
+pub(crate) fn chunk(id: &[u8; 16], number: u32) -> KeyBuf {
+    let mut key = KeyBuf::new();
+    key.push(CHUNKS);
+    key.extend_from_slice(id);
+    key.extend_from_slice(&number.to_be_bytes());
+    key
+}
+
 /// Where the entries of all indexes are.
 pub(crate) const ALL_ENTRIES: ([u8; 1], [u8; 1]) = ([ENTRIES], [ENTRIES + 1]);
 
-/// Whether a key of the tree is that of an entry of an index or of a pair that ends.
+/// Whether a key of the tree is that of an entry of an index or of a pair that ends, or of a chunk of a blob.
 pub(crate) fn is_derived(key: &[u8]) -> bool {
-    matches!(key.first(), Some(&ENTRIES | &EXPIRIES))
+    matches!(key.first(), Some(&ENTRIES | &EXPIRIES | &CHUNKS))
 }
 
 /// Takes a key of the tree apart; none for an entry of an index.

@@ -1,12 +1,13 @@
-//! An embedded database with branches: key-value pairs, state cells, event logs, JSON documents and vectors, at three
+//! An embedded database with branches: key-value pairs, blobs, state cells, event logs, JSON documents and vectors, at three
 //! levels of durability.
 //!
 //! A [`Store`] has branches; a [`Branch`] is written by commits; forking one costs a record in the log, whatever it
-//! holds. Inside a branch, data lies in spaces, and each space has five kinds of it:
+//! holds. Inside a branch, data lies in spaces, and each space has six kinds of it:
 //!
 //! | kind | handle | for |
 //! | --- | --- | --- |
 //! | pairs | [`kv::Kv`] | values by key, in order |
+//! | blobs | [`blob::Blobs`] | values of up to a gibibyte, as streams |
 //! | cells | [`state::Cells`] | values with a version, compare-and-swap |
 //! | events | [`event::Events`] | an append-only log, chained by hashes, indexed by type |
 //! | documents | [`json::Documents`] | JSON that is read and set at paths |
@@ -39,6 +40,7 @@
 mod access;
 mod backup;
 mod batch;
+pub mod blob;
 mod branch;
 mod branch_state;
 mod branches;

@@ -15,7 +15,8 @@ use std::ops::ControlFlow;
 use duramen_tree::{KeyRange, MergeItem, OursIs, Tree};
 use serde::Serialize;
 
-use crate::access::Edit;
+use crate::access::{Access, Edit, View};
+use crate::blob;
 use crate::branch_state::BranchState;
 use crate::diff::Part;
 use crate::display::{display_key, display_value};
@@ -170,7 +171,7 @@ pub struct MergeReport {
 }
 
 /// A key of the tree with its new value; none to delete it.
-type RawWrite = (Vec<u8>, Option<Vec<u8>>);
+pub(crate) type RawWrite = (Vec<u8>, Option<Vec<u8>>);
 
 /// Writes that a merge does, by key of the tree.
 #[derive(Default)]
@@ -315,7 +316,9 @@ impl Store {
                 let (forest, batch) = (engine.forest(), writer.batch_mut());
                 let now = Now::default();
                 let mut draft = Draft { forest, tree: &tree, floor, now, batch };
-                write(&mut draft, plan.writes, &plan.trims, &plan.events)?;
+                trees
+                    .theirs
+                    .read(|theirs| write(&mut draft, theirs, plan.writes, &plan.trims, &plan.events))?;
             }
             let noted = merged.is_some() && (!report.conflicts.is_empty() || plan.agreed);
             if writer.batch().is_empty() && !noted {
@@ -390,10 +393,12 @@ fn check_rules(
 
 fn write(
     edit: &mut Draft<'_>,
+    theirs: &dyn View,
     writes: Vec<RawWrite>,
     trims: &[(String, u64)],
     events: &[(String, event::Event)],
 ) -> Result<(), StoreError> {
+    blob::copy(edit, theirs, &writes)?;
     for (key, value) in writes {
         match value {
             Some(value) => edit.put(&key, &mut |out| out.extend_from_slice(&value))?,
@@ -439,7 +444,10 @@ fn plan(engine: &Engine, trees: &Trees, options: &mut MergeOptions<'_>) -> Resul
                     }
                 }
             }
-            let is_equal = item.ours_is == OursIs::Equal;
+            // Of two blobs, the numbers are never alike.
+            let is_same_blob = || primitive == Primitive::Blob && blob::are_alike(item.ours, item.theirs);
+            let is_equal =
+                item.ours_is == OursIs::Equal || item.ours_is == OursIs::Different && is_same_blob();
             if is_equal && !options.is_conflict_if_equal(&item, primitive, space, rest) {
                 plan.agreed = true;
                 return ControlFlow::Continue(());
@@ -604,7 +612,7 @@ fn encode(
         }
         Primitive::State => state::encode_next(ours, value, &mut bytes)?,
         Primitive::Json => bytes = Json::from_value(value)?.as_str().as_bytes().to_vec(),
-        Primitive::Event | Primitive::Vector | Primitive::Index => {
+        Primitive::Blob | Primitive::Event | Primitive::Vector | Primitive::Index => {
             let reason =
                 format!("a resolver can choose ours, theirs or deletion for {primitive}, not a value");
             return Err(StoreError::InvalidInput { what: "a resolution", reason });

@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use duramen_tree::KeyRange;
 
 use crate::access::{Access, Space};
+use crate::blob::Blobs;
 use crate::branch::Branch;
 use crate::error::StoreError;
 use crate::event::Events;
@@ -68,6 +69,11 @@ pub trait Scope: Access {
     /// The key-value pairs of the default space.
     fn kv(&self) -> Kv<'_, Self> {
         default_space(self).kv()
+    }
+
+    /// The blobs of the default space.
+    fn blobs(&self) -> Blobs<'_, Self> {
+        default_space(self).blobs()
     }
 
     /// The state cells of the default space.
@@ -150,6 +156,11 @@ impl<'s, S: Access> Space<'s, S> {
     /// Its key-value pairs.
     pub fn kv(&self) -> Kv<'s, S> {
         Kv::new(*self)
+    }
+
+    /// Its blobs.
+    pub fn blobs(&self) -> Blobs<'s, S> {
+        Blobs::new(*self)
     }
 
     /// Its state cells.

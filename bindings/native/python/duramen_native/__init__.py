@@ -2,6 +2,7 @@
 
 from ._native import (
     Branch,
+    Blobs,
     Cells,
     Collection,
     Conflict,
@@ -25,6 +26,7 @@ from ._native import (
 
 __all__ = [
     "Branch",
+    "Blobs",
     "Cells",
     "Collection",
     "Conflict",

@@ -2,7 +2,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from os import PathLike
 from types import TracebackType
-from typing import Any, Literal, TypedDict, final
+from typing import Any, Literal, Protocol, TypedDict, final
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ __all__ = [
     "Space",
     "Kv",
     "PairIterator",
+    "Blobs",
     "Cells",
     "Events",
     "Documents",
@@ -138,6 +139,21 @@ class PairIterator(Iterator[tuple[str | bytes, Any]]):
     def __iter__(self) -> PairIterator: ...
     def __next__(self) -> tuple[str | bytes, Any]: ...
 
+class _BlobInfo(TypedDict):
+    bytes: int
+    blake3: str
+
+class _Readable(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+@final
+class Blobs:
+    def put(self, key: str, data: bytes | _Readable) -> _BlobInfo: ...
+    def get(self, key: str, start: int = 0, length: int | None = None) -> bytes: ...
+    def info(self, key: str) -> _BlobInfo | None: ...
+    def delete(self, key: str) -> bool: ...
+    def list(self, prefix: str = "", *, after: str | None = None, limit: int = 1000) -> list[str]: ...
+
 @final
 class Cells:
     def init(self, key: str, value: _Value) -> int | None: ...
@@ -222,6 +238,8 @@ class Space:
     @property
     def kv(self) -> Kv: ...
     @property
+    def blobs(self) -> Blobs: ...
+    @property
     def state(self) -> Cells: ...
     @property
     def events(self) -> Events: ...
@@ -237,6 +255,8 @@ class _Scope:
     def spaces(self) -> list[str]: ...
     @property
     def kv(self) -> Kv: ...
+    @property
+    def blobs(self) -> Blobs: ...
     @property
     def state(self) -> Cells: ...
     @property

@@ -1,5 +1,6 @@
 //! The store's commands, through the real program: what they print, what they refuse, and with which exit status.
 
+mod blobs;
 mod branches;
 mod documentation;
 mod documents;

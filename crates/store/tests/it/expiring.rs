@@ -89,15 +89,17 @@ fn change<S: Scope>(scope: &S, model: &mut Model, random: &mut fastrand::Rng, va
         5 => {
             let ttl = if random.bool() { HOUR } else { MOMENT };
             assert_eq!(kv.expire(&key, ttl).unwrap(), model.contains_key(&key));
-            match ttl == HOUR {
-                true => drop(model.get_mut(&key).map(|it| it.1 = Some(value))),
-                false => drop(model.remove(&key)),
+            match model.get_mut(&key).filter(|_| ttl == HOUR) {
+                Some(here) => here.1 = Some(value),
+                None => drop(model.remove(&key)),
             }
             let_a_moment_pass();
         }
         6 => {
             assert_eq!(kv.persist(&key).unwrap(), model.contains_key(&key));
-            drop(model.get_mut(&key).map(|it| it.1 = None));
+            if let Some(here) = model.get_mut(&key) {
+                here.1 = None;
+            }
         }
         7 => {
             let before = model.get(&key).copied().unwrap_or((0, None));

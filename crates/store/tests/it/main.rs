@@ -3,6 +3,7 @@
 
 mod backups;
 mod bases_and_garbage;
+mod blobs;
 mod clocks;
 mod closing;
 mod contention;
