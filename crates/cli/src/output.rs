@@ -6,12 +6,28 @@ use duramen_base::clock;
 pub(crate) use duramen_base::words::bytes;
 use jiff::Timestamp;
 use serde::Serialize;
-use std::{fmt::Display, io::Write, time::Duration};
+use std::{
+    fmt::Display,
+    io::{IsTerminal, Write},
+    time::Duration,
+};
 
-/// Prints to the standard output. A reader that has left (`| head`) is not an error.
+/// Prints to the standard output. A reader that has left (`| head`) is not an error. What is stored steers no terminal.
 pub(crate) fn print(text: impl Display) {
-    let mut out = std::io::stdout().lock();
-    let _ = write!(out, "{text}").and_then(|()| out.flush());
+    write_to(&mut std::io::stdout().lock(), text);
+}
+
+/// Prints to the standard error, under the same rules.
+pub(crate) fn told(text: impl Display) {
+    write_to(&mut std::io::stderr().lock(), text);
+}
+
+fn write_to(out: &mut (impl Write + IsTerminal), text: impl Display) {
+    let _ = match out.is_terminal() {
+        true => write!(out, "{}", printable(&text.to_string())),
+        false => write!(out, "{text}"),
+    }
+    .and_then(|()| out.flush());
 }
 
 /// A text from outside without what a terminal would obey; lines and tabs stay.
@@ -31,24 +47,24 @@ pub(crate) fn line(text: impl Display) {
 
 /// Prints an error.
 pub(crate) fn error(error: &dyn Display) {
-    let _ = writeln!(std::io::stderr().lock(), "error: {error}");
+    told(format_args!("error: {error}\n"));
 }
 
 /// Prints an error for programs: a stable word, and the same sentence.
 pub(crate) fn json_error(code: &str, error: &dyn Display) {
     let body = serde_json::json!({ "error": { "code": code, "message": error.to_string() } });
-    let _ = writeln!(std::io::stderr().lock(), "{body}");
+    told(format_args!("{body}\n"));
 }
 
 /// Prints what stands beside the standard output of a command.
 #[cfg(unix)]
 pub(crate) fn remark(text: &dyn Display) {
-    let _ = writeln!(std::io::stderr().lock(), "{text}");
+    told(format_args!("{text}\n"));
 }
 
 /// Prints what does not keep a command from doing its work.
 pub(crate) fn warning(warning: &dyn Display) {
-    let _ = writeln!(std::io::stderr().lock(), "warning: {warning}");
+    told(format_args!("warning: {warning}\n"));
 }
 
 /// Prints a value as JSON.

@@ -7,13 +7,16 @@ mod event;
 mod handle;
 mod history;
 mod index;
-mod input;
+pub(crate) mod input;
+mod interrupt;
 mod json;
 pub(crate) mod kv;
 pub(crate) mod listing;
 mod moment;
 mod pack;
 mod rows;
+mod session;
+mod shell;
 mod space;
 mod state;
 pub(crate) mod upkeep;
@@ -114,6 +117,12 @@ Examples:
 const COMPACT_EXAMPLES: &str = "\
 Examples:
   duramen store compact            a checkpoint that also gives back what no branch needs";
+const SHELL_EXAMPLES: &str = "\
+Examples:
+  duramen store shell                               Tab completes, \\help lists what there is
+  duramen store shell --read-only                   beside a process that writes
+  duramen store shell < lines.txt                   ends at the first line that fails
+  echo 'kv get greeting' | duramen store shell --json";
 const INIT_EXAMPLES: &str = "\
 Examples:
   duramen store init               in the home; the first write makes it there, too
@@ -182,6 +191,9 @@ enum Noun {
     /// Make a branch from a pack
     #[command(after_help = IMPORT_EXAMPLES)]
     Import(pack::Import),
+    /// Open the store once, and run commands on it line by line
+    #[command(after_help = SHELL_EXAMPLES)]
+    Shell(shell::Shell),
     /// Make a store where there is none, in a folder that is empty or not there
     #[command(after_help = INIT_EXAMPLES)]
     Init,
@@ -211,28 +223,37 @@ enum Noun {
 pub(crate) fn run(context: &Context, store: Store) -> Outcome {
     let handle = Handle::new(context, store.place)?;
     match store.noun {
-        Noun::Kv(verb) => kv::run(&handle, verb),
-        Noun::Blob(verb) => blob::run(&handle, verb),
-        Noun::State(verb) => state::run(&handle, verb),
-        Noun::Event(verb) => event::run(&handle, verb),
-        Noun::Json(verb) => json::run(&handle, verb),
-        Noun::Vector(verb) => vector::run(&handle, verb),
-        Noun::Index(verb) => index::run(&handle, verb),
-        Noun::Space(verb) => space::run(&handle, verb),
-        Noun::Branch(verb) => branch::run(&handle, verb),
-        Noun::History(verb) => history::run(&handle, verb),
-        Noun::Tag(verb) => history::tag(&handle, verb),
-        Noun::Watch(watch) => watch::run(&handle, &watch),
-        Noun::Export(export) => pack::export(&handle, &export),
-        Noun::Import(import) => pack::import(&handle, &import),
-        Noun::Init => upkeep::init(&handle),
-        Noun::Backup(backup) => upkeep::backup(&handle, &backup),
-        Noun::Info => upkeep::info(&handle),
-        Noun::Checkpoint => upkeep::checkpoint(&handle),
-        Noun::Compact => upkeep::compact(&handle),
-        Noun::Verify => upkeep::verify(&handle),
-        Noun::Repair => upkeep::repair(&handle),
-        Noun::Upgrade => upkeep::upgrade(&handle),
+        Noun::Shell(shell) => shell::run(handle, &shell),
+        noun => run_on(&handle, noun),
+    }
+}
+
+/// Runs a command, on a store of its own or on that of a shell.
+fn run_on(handle: &Handle, noun: Noun) -> Outcome {
+    match noun {
+        Noun::Kv(verb) => kv::run(handle, verb),
+        Noun::Blob(verb) => blob::run(handle, verb),
+        Noun::State(verb) => state::run(handle, verb),
+        Noun::Event(verb) => event::run(handle, verb),
+        Noun::Json(verb) => json::run(handle, verb),
+        Noun::Vector(verb) => vector::run(handle, verb),
+        Noun::Index(verb) => index::run(handle, verb),
+        Noun::Space(verb) => space::run(handle, verb),
+        Noun::Branch(verb) => branch::run(handle, verb),
+        Noun::History(verb) => history::run(handle, verb),
+        Noun::Tag(verb) => history::tag(handle, verb),
+        Noun::Watch(watch) => watch::run(handle, &watch),
+        Noun::Export(export) => pack::export(handle, &export),
+        Noun::Import(import) => pack::import(handle, &import),
+        Noun::Shell(_) => Err(Failure::Usage("this is a shell already".to_owned())),
+        Noun::Init => upkeep::init(handle),
+        Noun::Backup(backup) => upkeep::backup(handle, &backup),
+        Noun::Info => upkeep::info(handle),
+        Noun::Checkpoint => upkeep::checkpoint(handle),
+        Noun::Compact => upkeep::compact(handle),
+        Noun::Verify => upkeep::verify(handle),
+        Noun::Repair => upkeep::repair(handle),
+        Noun::Upgrade => upkeep::upgrade(handle),
     }
 }
 

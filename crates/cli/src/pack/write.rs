@@ -5,7 +5,10 @@ use crate::{
     context::{Context, Outcome},
     output,
     progress::Steps,
-    store::kv::{read_pairs, Load},
+    store::{
+        input::Input,
+        kv::{read_pairs, Load},
+    },
 };
 use clap::Args;
 use duramen_pack::{
@@ -35,7 +38,7 @@ pub(crate) struct Write {
 
 pub(crate) fn run(context: &Context, write: &Write) -> Outcome {
     check_level(write.level)?;
-    let pairs = sorted(read_pairs(&write.lines)?);
+    let pairs = sorted(read_pairs(&Input::Standard, &write.lines)?);
     let store = Store::memory();
     let branch = match write.branch.as_str() {
         DEFAULT_BRANCH => store.branch(DEFAULT_BRANCH)?,

@@ -78,7 +78,7 @@ pub(crate) fn run(handle: &Handle, verb: Blob) -> Outcome {
         Blob::Put { key, file } => {
             // Before a store is made for it.
             let reader: Box<dyn Read> = if file == Path::new("-") {
-                Box::new(io::stdin().lock())
+                handle.input.open()?
             } else {
                 let open = File::open(&file);
                 Box::new(open.map_err(|error| Failure::Other(format!("{}: {error}", file.display())))?)

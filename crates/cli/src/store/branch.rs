@@ -254,7 +254,7 @@ fn delete(handle: &Handle, names: &[String]) -> Outcome {
 }
 
 fn list(handle: &Handle, store: &Store, sizes: bool) -> Outcome {
-    let current = current::name(handle.path(), store)?;
+    let current = handle.current(store)?;
     let infos = store.branches(sizes)?;
     if handle.json {
         let views = infos.iter().map(|info| View { info, current: info.name == current });
@@ -287,7 +287,7 @@ fn list(handle: &Handle, store: &Store, sizes: bool) -> Outcome {
 
 fn show(handle: &Handle, store: &Store, name: &str) -> Outcome {
     let info = store.branch_info(name)?;
-    let current = current::name(handle.path(), store)? == info.name;
+    let current = handle.current(store)? == info.name;
     if handle.json {
         output::json(&View { info: &info, current })?;
         return Ok(ExitCode::SUCCESS);

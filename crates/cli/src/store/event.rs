@@ -226,7 +226,7 @@ pub(crate) fn run(handle: &Handle, verb: Event) -> Outcome {
 fn append(handle: &Handle, kind: Option<String>, payload: Option<String>) -> Outcome {
     // The parser has seen to it that both are there.
     let (kind, payload) = (kind.unwrap_or_default(), payload.unwrap_or_default());
-    let payload = input::json_argument("payload", &payload)?;
+    let payload = handle.input.json_argument("payload", &payload)?;
     handle.change(|space| {
         let seq = space.events().append(&kind, &payload)?;
         handle.say(&json!({ "seq": seq }), format_args!("appended event {seq}"))
@@ -242,7 +242,7 @@ struct Line {
 }
 
 fn append_batch(handle: &Handle, kind: Option<String>) -> Outcome {
-    let events = input::lines(|line| match &kind {
+    let events = handle.input.lines(|line| match &kind {
         Some(kind) => Ok((kind.clone(), input::json::<Value>(line, r#"{"user": 1}"#)?)),
         None => {
             let line: Line = input::json(line, r#"{"type": "login", "payload": {"user": 1}}"#)?;
@@ -250,8 +250,8 @@ fn append_batch(handle: &Handle, kind: Option<String>) -> Outcome {
         }
     })?;
     if events.is_empty() {
-        let text = "there is no line on the standard input; nothing was appended";
-        return Err(Failure::Other(text.to_owned()));
+        let text = format!("there is no line on {}; nothing was appended", handle.input.name());
+        return Err(Failure::Other(text));
     }
     handle.change(|space| {
         let seqs = space.events().append_batch(events)?;

@@ -1,6 +1,6 @@
-//! Where the store is, how it is opened for one command, and what every command answers with.
+//! Where the store is, how a command gets at it, and what every command answers with.
 
-use super::{current, moment};
+use super::{current, input::Input, moment, session::Session};
 use crate::{
     context::{Context, Outcome},
     failure::Failure,
@@ -12,57 +12,110 @@ use duramen_store::{
     Branch, Counters, Durability, Options, Scope, Snapshot, Space, Store, StoreError, DEFAULT_SPACE,
 };
 use serde::Serialize;
-use std::{fmt::Display, io::Write, path::PathBuf, process::ExitCode, time::Duration};
+use std::{fmt::Display, path::PathBuf, process::ExitCode, rc::Rc, time::Duration};
 
 /// The options of every command of the store.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Store options")]
 pub(crate) struct Place {
+    #[command(flatten)]
+    pub(crate) opening: Opening,
+    #[command(flatten)]
+    pub(crate) meant: Meant,
+}
+
+/// Which store is opened, and how. A shell has opened it when it reads its lines, so they have none of these options.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Store options")]
+pub(crate) struct Opening {
     /// The store's folder, or a pack to read [default: store, in the home]
     #[arg(long, global = true, value_name = "DIR")]
-    at: Option<PathBuf>,
+    pub(crate) at: Option<PathBuf>,
     /// Make the store that --at names if it is not there
     #[arg(long, global = true)]
-    create: bool,
-    /// The branch, or a state of it to read: main@v1, main@1234, main@-5m [default: the current one, else main]
-    #[arg(long, global = true, value_name = "NAME")]
-    branch: Option<String>,
-    /// The space, a part of the branch with keys of its own [default: default]
-    #[arg(long, global = true, value_name = "NAME")]
-    space: Option<String>,
+    pub(crate) create: bool,
     /// When a write counts as done: memory, buffered or strict [default: buffered]
     #[arg(long, global = true, value_name = "LEVEL")]
     durability: Option<Durability>,
-    /// Refuse to write anything
-    #[arg(long, global = true)]
-    read_only: bool,
     /// Read only what the last checkpoint holds, even if the log is lost
     #[arg(long, global = true)]
     checkpoint_only: bool,
     /// How long a command that writes waits while another process writes the store
     #[arg(long, global = true, value_name = "SPAN", value_parser = parse::span, default_value = "5s")]
     wait: Duration,
-    /// Print the work that the command caused, on the standard error
-    #[arg(long, global = true)]
-    counters: bool,
 }
 
-/// A store that is opened when a command has all that it needs, and closed behind it.
+/// What is meant in the store, and how the command behaves.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Store options")]
+pub(crate) struct Meant {
+    /// The branch, or a state of it to read: main@v1, main@1234, main@-5m [default: the current one, else main]
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) branch: Option<String>,
+    /// The space, a part of the branch with keys of its own [default: default]
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) space: Option<String>,
+    /// Refuse to write anything
+    #[arg(long, global = true)]
+    pub(crate) read_only: bool,
+    /// Print the work that the command caused, on the standard error
+    #[arg(long, global = true)]
+    pub(crate) counters: bool,
+}
+
+impl Opening {
+    pub(crate) fn is_checkpoint_only(&self) -> bool {
+        self.checkpoint_only
+    }
+
+    /// How the store is opened.
+    pub(crate) fn options(&self, read_only: bool) -> Options {
+        Options {
+            durability: self.durability.unwrap_or_default(),
+            read_only,
+            checkpoint_only: self.checkpoint_only,
+            lock_wait: self.wait,
+            ..Options::default()
+        }
+    }
+}
+
+/// How a command comes to its store.
+#[derive(Debug)]
+enum Held {
+    /// It is opened when the command has all that it needs, and closed behind it.
+    Anew(Opening),
+    /// A shell has it open, and keeps it so.
+    Open(Rc<Session>),
+}
+
+/// The store of a command, and what is meant in it.
 #[derive(Debug)]
 pub(crate) struct Handle {
     path: PathBuf,
-    place: Place,
+    held: Held,
+    meant: Meant,
     /// Whether to print JSON.
     pub(crate) json: bool,
+    /// Where the command reads what it is fed with.
+    pub(crate) input: Input,
 }
 
 impl Handle {
     pub(crate) fn new(context: &Context, place: Place) -> Result<Handle, Failure> {
-        let path = place.at.clone().unwrap_or_else(|| context.home.join("store"));
+        let Place { opening, meant } = place;
+        let path = opening.at.clone().unwrap_or_else(|| context.home.join("store"));
         if path.as_os_str().is_empty() {
             return Err(Failure::Usage("--at is empty; name a directory".to_owned()));
         }
-        Ok(Handle { path, place, json: context.json })
+        let held = Held::Anew(opening);
+        Ok(Handle { path, held, meant, json: context.json, input: Input::Standard })
+    }
+
+    /// For a line of a shell, which may say what it means other than the shell does.
+    pub(crate) fn in_session(session: &Rc<Session>, meant: Meant, json: bool, input: Input) -> Handle {
+        let space = meant.space.or_else(|| session.chosen().space);
+        let (path, held) = (session.path().to_owned(), Held::Open(Rc::clone(session)));
+        Handle { path, held, meant: Meant { space, ..meant }, json, input }
     }
 
     /// The store's folder.
@@ -72,7 +125,10 @@ impl Handle {
 
     /// How long a command waits for a process that writes the store.
     pub(crate) fn wait(&self) -> Duration {
-        self.place.wait
+        match &self.held {
+            Held::Anew(opening) => opening.wait,
+            Held::Open(_) => Duration::ZERO,
+        }
     }
 
     /// Opens the store for reading: nothing is written, and a store that is not there is not made.
@@ -85,13 +141,35 @@ impl Handle {
         self.refuse_if_read_only()?;
         self.refuse_if_pack()?;
         // Nobody makes a store by a slip in a name.
-        if self.place.at.is_some() && !self.place.create && !Store::is_in(&self.path)? {
-            return Err(Failure::Other(format!(
-                "no store at {0}: create one with `duramen store init --at {0}`, or repeat the command with --create",
-                self.path.display()
-            )));
+        match &self.held {
+            Held::Anew(opening) if opening.at.is_some() && !opening.create => self.refuse_if_missing()?,
+            Held::Anew(_) | Held::Open(_) => {}
         }
         self.with(false, work)
+    }
+
+    /// Refuses a store that is not there, and that nobody said to make.
+    pub(crate) fn refuse_to_make(&self) -> Result<(), Failure> {
+        match &self.held {
+            Held::Anew(opening) if !opening.create && !self.is_pack() => self.refuse_if_missing(),
+            Held::Anew(_) | Held::Open(_) => Ok(()),
+        }
+    }
+
+    /// Whether the work of commands is counted.
+    pub(crate) fn counts(&self) -> bool {
+        self.meant.counters
+    }
+
+    /// Refuses a store that is not there, and says how it is made.
+    fn refuse_if_missing(&self) -> Result<(), Failure> {
+        if Store::is_in(&self.path)? {
+            return Ok(());
+        }
+        Err(Failure::Other(format!(
+            "no store at {0}: create one with `duramen store init --at {0}`, or repeat the command with --create",
+            self.path.display()
+        )))
     }
 
     /// Makes a store where there is none. Whether it was made now.
@@ -103,12 +181,16 @@ impl Handle {
     }
 
     pub(crate) fn refuse_if_read_only(&self) -> Result<(), Failure> {
-        let given =
-            [(self.place.read_only, "--read-only"), (self.place.checkpoint_only, "--checkpoint-only")];
-        match given.into_iter().find(|(is_given, _)| *is_given) {
-            Some((_, option)) => Err(Failure::Usage(format!("this command writes; leave out {option}"))),
-            None => Ok(()),
-        }
+        let option = match &self.held {
+            _ if self.meant.read_only => "--read-only",
+            Held::Anew(opening) if opening.checkpoint_only => "--checkpoint-only",
+            Held::Open(session) if session.is_read_only() => {
+                let reason = "this command writes, and the shell was started to read only; start one without that option";
+                return Err(Failure::Usage(reason.to_owned()));
+            }
+            Held::Anew(_) | Held::Open(_) => return Ok(()),
+        };
+        Err(Failure::Usage(format!("this command writes; leave out {option}")))
     }
 
     /// Whether a pack is to be read, which is a file.
@@ -160,30 +242,55 @@ impl Handle {
     }
 
     fn with(&self, read_only: bool, work: impl FnOnce(&Store) -> Outcome) -> Outcome {
-        let durability = self.place.durability.unwrap_or_default();
-        let checkpoint_only = self.place.checkpoint_only;
-        let lock_wait = self.place.wait;
-        let options = Options { durability, read_only, checkpoint_only, lock_wait, ..Options::default() };
+        let opening = match &self.held {
+            Held::Anew(opening) => opening,
+            Held::Open(session) => {
+                let store = session.store()?;
+                let before = store.counters();
+                let outcome = work(&store);
+                if self.meant.counters {
+                    output::told(counted(&since(&before, &store.counters())));
+                }
+                return outcome;
+            }
+        };
+        let options = opening.options(read_only);
         let store = match self.is_pack() {
             true => BranchPack::open(&self.path)?.store(options)?,
             false => Store::open(&self.path, options)?,
         };
         let outcome = work(&store);
         let closed = store.close();
-        if self.place.counters {
-            // Who has left hears nothing.
-            let _ = write!(std::io::stderr().lock(), "{}", counted(&store.counters()));
+        if self.meant.counters {
+            output::told(counted(&store.counters()));
         }
         let code = outcome?;
         closed?;
         Ok(code)
     }
 
+    /// Opens the store for the lines of a shell.
+    pub(crate) fn keep_open(self) -> Result<Session, Failure> {
+        let Handle { path, held, meant, .. } = self;
+        match held {
+            Held::Anew(opening) => Session::open(path, &opening, meant),
+            Held::Open(_) => Err(Failure::Usage("this is a shell already".to_owned())),
+        }
+    }
+
+    /// The branch that is meant by whoever names none.
+    pub(crate) fn current(&self, store: &Store) -> Result<String, Failure> {
+        match &self.held {
+            Held::Anew(_) => current::name(&self.path, store),
+            Held::Open(session) => session.current(store),
+        }
+    }
+
     /// The name of the branch that is meant.
     pub(crate) fn branch_name(&self, store: &Store) -> Result<String, Failure> {
-        match &self.place.branch {
+        match &self.meant.branch {
             Some(name) => Ok(name.clone()),
-            None => current::name(&self.path, store),
+            None => self.current(store),
         }
     }
 
@@ -200,12 +307,12 @@ impl Handle {
 
     /// The space that is meant.
     pub(crate) fn space_name(&self) -> &str {
-        self.place.space.as_deref().unwrap_or(DEFAULT_SPACE)
+        self.meant.space.as_deref().unwrap_or(DEFAULT_SPACE)
     }
 
     /// The space, if one was named.
     pub(crate) fn space_given(&self) -> Option<&str> {
-        self.place.space.as_deref()
+        self.meant.space.as_deref()
     }
 
     /// Prints an answer in the form that was asked for.
@@ -221,7 +328,25 @@ impl Handle {
 
 /// Says something beside the answer, on the standard error.
 pub(crate) fn note(text: impl Display) {
-    let _ = writeln!(std::io::stderr().lock(), "note: {text}");
+    output::told(format_args!("note: {text}\n"));
+}
+
+/// What was done between two counts. The memory that is held is that of now.
+fn since(before: &Counters, after: &Counters) -> Counters {
+    // A reader that was opened anew meanwhile counts from nothing again.
+    let less = |count: fn(&Counters) -> u64| count(after).saturating_sub(count(before));
+    Counters {
+        log_appends: less(|c| c.log_appends),
+        log_writes: less(|c| c.log_writes),
+        log_syncs: less(|c| c.log_syncs),
+        log_bytes: less(|c| c.log_bytes),
+        log_sync_ns: less(|c| c.log_sync_ns),
+        checkpoints: less(|c| c.checkpoints),
+        node_reads: less(|c| c.node_reads),
+        cache_hits: less(|c| c.cache_hits),
+        node_copies: less(|c| c.node_copies),
+        resident_bytes: after.resident_bytes,
+    }
 }
 
 fn counted(counters: &Counters) -> String {

@@ -3,7 +3,6 @@
 use super::{
     handle::Handle,
     index::Find,
-    input,
     listing::{self, Counted, Keys},
     rows,
 };
@@ -110,7 +109,7 @@ pub(crate) enum Json {
 pub(crate) fn run(handle: &Handle, verb: Json) -> Outcome {
     match verb {
         Json::Set { key, path, value } => {
-            let value = input::json_argument("value", &value)?;
+            let value = handle.input.json_argument("value", &value)?;
             handle.change(|space| {
                 let version = space.json().set(&key, &path, &value)?;
                 handle.say(&json!({ "key": key, "version": version }), format_args!("set, version {version}"))
@@ -141,7 +140,7 @@ pub(crate) fn run(handle: &Handle, verb: Json) -> Outcome {
             handle.say(&json!({ "key": key, "deleted": deleted }), text)
         }),
         Json::Patch { key, patch } => {
-            let patch = input::json_argument("patch", &patch)?;
+            let patch = handle.input.json_argument("patch", &patch)?;
             handle.change(|space| {
                 let version = space.json().merge_patch(&key, &patch)?;
                 let answer = json!({ "key": key, "version": version });

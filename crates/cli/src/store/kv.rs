@@ -3,7 +3,7 @@
 use super::{
     handle::Handle,
     index::Find,
-    input,
+    input::{self, Input},
     listing::{self, Counted, Keys, Lines},
     value::{self, Given, Kind},
 };
@@ -17,7 +17,7 @@ use duramen_store::{kv::Key, Branch, Primitive, Scope, Snapshot, Space, Value};
 use serde::Deserialize;
 use serde_json::json;
 use std::{
-    io::{BufRead, Write},
+    io::Write,
     ops::{Bound, ControlFlow},
     process::ExitCode,
     time::Duration,
@@ -253,7 +253,7 @@ enum Format {
 pub(crate) fn run(handle: &Handle, verb: Kv) -> Outcome {
     match verb {
         Kv::Put { key, value, digits, ttl } => {
-            let (key, value) = (digits.key(&key)?, value.read()?);
+            let (key, value) = (digits.key(&key)?, value.read(&handle.input)?);
             handle.change(|space| {
                 let version = match ttl {
                     Some(ttl) => space.kv().put_with_ttl(&key, value, ttl)?,
@@ -415,13 +415,13 @@ struct Line {
 }
 
 /// The pairs on the standard input, in their order there.
-pub(crate) fn read_pairs(load: &Load) -> Result<Vec<(Key, Value)>, Failure> {
+pub(crate) fn read_pairs(input: &Input, load: &Load) -> Result<Vec<(Key, Value)>, Failure> {
+    let mut opened = input.open()?;
     let format = match load.format {
         Format::Auto => {
-            let mut input = std::io::stdin().lock();
-            let begin = input
+            let begin = opened
                 .fill_buf()
-                .map_err(|error| Failure::Other(format!("cannot read the standard input: {error}")))?;
+                .map_err(|error| Failure::Other(format!("cannot read {}: {error}", input.name())))?;
             match begin.first() {
                 Some(b'{') => Format::Jsonl,
                 _ => Format::Tsv,
@@ -429,7 +429,7 @@ pub(crate) fn read_pairs(load: &Load) -> Result<Vec<(Key, Value)>, Failure> {
         }
         format => format,
     };
-    input::lines(|line| match format {
+    input.lines_of(opened, |line| match format {
         Format::Jsonl => {
             let line: Line = input::json(line, r#"{"key": "user:1", "value": "Ada"}"#)?;
             let value = Value::from_json(&line.value).map_err(|error| error.to_string())?;
@@ -443,7 +443,7 @@ pub(crate) fn read_pairs(load: &Load) -> Result<Vec<(Key, Value)>, Failure> {
 }
 
 fn load(handle: &Handle, load: &Load) -> Outcome {
-    let pairs = read_pairs(load)?;
+    let pairs = read_pairs(&handle.input, load)?;
     let count = pairs.len();
     // Keys that come twice are not sorted: the later value must win.
     let sorted = pairs.windows(2).all(|two| two[0].0 < two[1].0);

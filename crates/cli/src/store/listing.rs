@@ -1,6 +1,9 @@
 //! Lists: pages of keys, and rows as they come.
 
-use super::handle::{self, Handle};
+use super::{
+    handle::{self, Handle},
+    interrupt,
+};
 use crate::{context::Outcome, output};
 use clap::Args;
 use duramen_store::Page;
@@ -8,7 +11,7 @@ use serde::Serialize;
 use serde_json::json;
 use std::{
     fmt::{Debug, Display},
-    io::{BufWriter, StdoutLock, Write},
+    io::{BufWriter, IsTerminal, StdoutLock, Write},
     ops::ControlFlow,
     process::ExitCode,
 };
@@ -66,18 +69,28 @@ pub(crate) fn deleted(handle: &Handle, named: usize, deleted: u64) -> Outcome {
     handle.say(&json!({ "deleted": deleted }), format_args!("deleted {deleted}{rest}"))
 }
 
-/// Prints line after line. When the reader has left (`| head`), there is no use in going on.
+/// Prints line after line. When the reader has left (`| head`), or somebody has interrupted it, there is no use in going on.
 pub(crate) struct Lines {
     out: BufWriter<StdoutLock<'static>>,
+    is_terminal: bool,
 }
 
 impl Lines {
     pub(crate) fn new() -> Lines {
-        Lines { out: BufWriter::with_capacity(64 << 10, std::io::stdout().lock()) }
+        let out = std::io::stdout().lock();
+        let is_terminal = out.is_terminal();
+        Lines { out: BufWriter::with_capacity(64 << 10, out), is_terminal }
     }
 
     pub(crate) fn line(&mut self, text: impl Display) -> ControlFlow<()> {
-        match writeln!(self.out, "{text}") {
+        if interrupt::is_asked() {
+            return ControlFlow::Break(());
+        }
+        let written = match self.is_terminal {
+            true => writeln!(self.out, "{}", output::printable(&text.to_string())),
+            false => writeln!(self.out, "{text}"),
+        };
+        match written {
             Ok(()) => ControlFlow::Continue(()),
             Err(_) => ControlFlow::Break(()),
         }

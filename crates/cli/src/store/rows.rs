@@ -2,7 +2,7 @@
 
 use super::{
     handle::Handle,
-    input,
+    input::{self, Input},
     listing::{self, Lines},
 };
 use crate::{context::Outcome, failure::Failure};
@@ -71,10 +71,10 @@ fn key_in(document: &Value, field: &str) -> Result<String, String> {
     }
 }
 
-/// The documents on the standard input, in their order there.
-fn read(load: &Load) -> Result<Vec<(String, Value)>, Failure> {
+/// The documents that the command is fed with, in their order there.
+fn read(input: &Input, load: &Load) -> Result<Vec<(String, Value)>, Failure> {
     let documents = match load.format {
-        Format::Jsonl => input::lines(|line| match &load.key {
+        Format::Jsonl => input.lines(|line| match &load.key {
             None => {
                 let line: Line = input::json(line, r#"{"key": "user:1", "value": {"name": "Ada"}}"#)?;
                 Ok((line.key, line.value))
@@ -84,15 +84,15 @@ fn read(load: &Load) -> Result<Vec<(String, Value)>, Failure> {
                 Ok((key_in(&document, field)?, document))
             }
         })?,
-        Format::Csv => read_csv(load)?,
+        Format::Csv => read_csv(input, load)?,
     };
     Ok(documents.into_iter().map(|(key, document)| (format!("{}{key}", load.prefix), document)).collect())
 }
 
-fn read_csv(load: &Load) -> Result<Vec<(String, Value)>, Failure> {
-    let mut reader = csv::Reader::from_reader(std::io::stdin().lock());
+fn read_csv(input: &Input, load: &Load) -> Result<Vec<(String, Value)>, Failure> {
+    let mut reader = csv::Reader::from_reader(input.open()?);
     let refused = |error: csv::Error| {
-        Failure::Other(format!("the CSV on the standard input cannot be read: {error}; nothing was written"))
+        Failure::Other(format!("the CSV on {} cannot be read: {error}; nothing was written", input.name()))
     };
     let names = reader.headers().map_err(refused)?.clone();
     let mut documents = Vec::new();
@@ -130,7 +130,7 @@ fn value_of(cell: &str, infer: bool) -> Value {
 
 /// Puts documents from the standard input.
 pub(crate) fn load(handle: &Handle, load: &Load) -> Outcome {
-    let documents = read(load)?;
+    let documents = read(&handle.input, load)?;
     handle.change(|space| {
         put(&space, &documents)?;
         let count = documents.len() as u64;

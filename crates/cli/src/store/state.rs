@@ -90,7 +90,7 @@ pub(crate) enum State {
 pub(crate) fn run(handle: &Handle, verb: State) -> Outcome {
     match verb {
         State::Init { key, value } => {
-            let value = value.read()?;
+            let value = value.read(&handle.input)?;
             handle.change(|space| {
                 let made = space.state().read(&key)?.is_none();
                 let version = space.state().init(&key, value)?;
@@ -100,7 +100,7 @@ pub(crate) fn run(handle: &Handle, verb: State) -> Outcome {
             })
         }
         State::Set { key, value } => {
-            let value = value.read()?;
+            let value = value.read(&handle.input)?;
             handle.change(|space| set(handle, &key, space.state().set(&key, value)?))
         }
         State::Get { key } => handle.look(|space| {
@@ -120,7 +120,7 @@ pub(crate) fn run(handle: &Handle, verb: State) -> Outcome {
             Ok(ExitCode::SUCCESS)
         }),
         State::Cas { key, value, expect, absent: _ } => {
-            let value = value.read()?;
+            let value = value.read(&handle.input)?;
             handle.change(|space| set(handle, &key, space.state().cas(&key, expect, value)?))
         }
         State::Delete { key } => handle.take(|space| {

@@ -1,6 +1,6 @@
 //! Values on the command line and on paper.
 
-use super::input;
+use super::input::Input;
 use crate::failure::Failure;
 use clap::{Args, ValueEnum};
 use duramen_store::Value;
@@ -37,11 +37,11 @@ pub(crate) struct Given {
 }
 
 impl Given {
-    pub(crate) fn read(self) -> Result<Value, Failure> {
+    pub(crate) fn read(self, input: &Input) -> Result<Value, Failure> {
         match self.value {
             Some(text) if text != "-" => self.kind.parse(&text).map_err(Failure::Usage),
-            _ if self.kind == Kind::Bytes => Ok(Value::Bytes(input::all()?)),
-            _ => self.kind.parse(&input::text()?).map_err(Failure::Other),
+            _ if self.kind == Kind::Bytes => Ok(Value::Bytes(input.all()?)),
+            _ => self.kind.parse(&input.text()?).map_err(Failure::Other),
         }
     }
 }

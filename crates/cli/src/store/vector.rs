@@ -170,8 +170,8 @@ pub(crate) fn run(handle: &Handle, verb: Vector) -> Outcome {
             Ok(ExitCode::SUCCESS)
         }),
         Vector::Upsert { collection, key, vector, metadata } => {
-            let vector = self::vector(&vector)?;
-            let metadata = metadata.map(|text| input::json_argument("metadata", &text)).transpose()?;
+            let vector = self::vector(handle, &vector)?;
+            let metadata = metadata.map(|text| handle.input.json_argument("metadata", &text)).transpose()?;
             handle.change(|space| {
                 space.vectors().collection(&collection).upsert(&key, &vector, metadata.as_ref())?;
                 handle.say(&json!({ "key": key }), format_args!("put {key}"))
@@ -205,7 +205,7 @@ pub(crate) fn run(handle: &Handle, verb: Vector) -> Outcome {
             listing::page(handle, &collection.list(&keys.prefix, keys.after.as_deref(), keys.limit)?)
         }),
         Vector::Search { collection, vector, k, filters } => {
-            let vector = self::vector(&vector)?;
+            let vector = self::vector(handle, &vector)?;
             let options = SearchOptions { filter: Filter { conditions: filters } };
             handle.look(|space| {
                 let matches = space.vectors().collection(&collection).search(&vector, k, &options)?;
@@ -229,8 +229,8 @@ pub(crate) fn run(handle: &Handle, verb: Vector) -> Outcome {
 }
 
 /// A vector that was given as an argument, or `-` for the standard input.
-fn vector(text: &str) -> Result<Vec<f32>, Failure> {
-    let json = input::json_argument("vector", text)?;
+fn vector(handle: &Handle, text: &str) -> Result<Vec<f32>, Failure> {
+    let json = handle.input.json_argument("vector", text)?;
     serde_json::from_value(json)
         .map_err(|error| Failure::Usage(format!("the vector is not a list of numbers: {error}")))
 }
@@ -246,7 +246,7 @@ struct Line {
 
 fn upsert_many(handle: &Handle, collection: &str) -> Outcome {
     let example = r#"{"key": "oak", "vector": [1, 0, 0], "metadata": {"year": 2021}}"#;
-    let lines = input::lines(|line| input::json::<Line>(line, example))?;
+    let lines = handle.input.lines(|line| input::json::<Line>(line, example))?;
     handle.change(|space| {
         let collection = space.vectors().collection(collection);
         for (index, batch) in lines.chunks(BATCH_ROWS).enumerate() {

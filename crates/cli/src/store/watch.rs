@@ -1,6 +1,6 @@
 //! Changes as they come: `duramen store watch`.
 
-use super::{handle::Handle, listing::Lines, moment};
+use super::{handle::Handle, interrupt, listing::Lines, moment};
 use crate::{context::Outcome, failure::Failure};
 use clap::Args;
 use duramen_base::clock;
@@ -42,7 +42,7 @@ pub(crate) fn run(handle: &Handle, watch: &Watch) -> Outcome {
     let from = watch.from.as_deref().map(moment::read).transpose()?;
     let mut changes = follower.watch(&branch, part, from.as_ref())?;
     let (mut shown, mut last) = (0, clock::now());
-    while watch.count.is_none_or(|count| shown < count) {
+    while watch.count.is_none_or(|count| shown < count) && !interrupt::is_asked() {
         let idle = watch.idle.map(|idle| idle.saturating_sub(last.elapsed()));
         if idle.is_some_and(|idle| idle.is_zero()) {
             break;

@@ -12,4 +12,6 @@ mod packs;
 mod pairs;
 mod place;
 mod shell;
+mod shell_pipe;
+mod shell_terminal;
 mod vectors;

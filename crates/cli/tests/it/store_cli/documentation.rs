@@ -45,6 +45,28 @@ fn the_quick_start_of_the_store_runs() {
     as_written(&Shell::new(), block(STORE, "Quick start", ""));
 }
 
+/// The lines behind the prompts go through a pipe, where they print what stands under them.
+#[test]
+fn the_transcript_of_the_shell_is_what_happens() {
+    let shell = Shell::new();
+    let (mut input, mut wanted) = (String::new(), Vec::new());
+    let mut transcript = block(STORE, "Shell", "").lines();
+    let command =
+        transcript.next().and_then(|line| line.strip_prefix("$ duramen store ")).expect("a command");
+    for line in transcript {
+        match line.split_once("> ") {
+            Some(("main" | "try", typed)) => input += &format!("{typed}\n"),
+            _ => wanted.push(line),
+        }
+    }
+    let printed = shell.ok_fed(input.as_bytes(), &command.split(' ').collect::<Vec<_>>());
+    let is_moment = |line: &str| line.starts_with("created ");
+    let printed: Vec<&str> = printed.lines().filter(|line| !is_moment(line)).collect();
+    wanted.retain(|line| !is_moment(line));
+    assert_eq!(printed, wanted);
+    assert!(wanted.len() > 12 && input.contains("\\diff"), "{input}");
+}
+
 #[test]
 fn the_example_of_the_library_runs() {
     let shell = Shell::new();

@@ -179,14 +179,24 @@ fn a_damaged_store_is_no_panic() {
 #[test]
 fn every_verb_of_the_store_is_tested_here() {
     let shell = Shell::new();
-    let sources: String =
-        ["branches", "documents", "events", "history", "indexes", "packs", "pairs", "place", "vectors"]
-            .iter()
-            .map(|name| {
-                let path = format!("{}/tests/it/store_cli/{name}.rs", env!("CARGO_MANIFEST_DIR"));
-                fs::read_to_string(path).unwrap()
-            })
-            .collect();
+    let sources: String = [
+        "branches",
+        "documents",
+        "events",
+        "history",
+        "indexes",
+        "packs",
+        "pairs",
+        "place",
+        "shell_pipe",
+        "vectors",
+    ]
+    .iter()
+    .map(|name| {
+        let path = format!("{}/tests/it/store_cli/{name}.rs", env!("CARGO_MANIFEST_DIR"));
+        fs::read_to_string(path).unwrap()
+    })
+    .collect();
     let listed = |arguments: &[&str]| -> Vec<String> {
         let mut command: Command = shell.command(arguments);
         let help = text(&command.arg("--help").output().unwrap().stdout);
