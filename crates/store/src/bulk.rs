@@ -8,8 +8,8 @@ use duramen_tree::{BulkBuilder, KeyRange, Tree, TreeError};
 use crate::access::Access;
 use crate::branch::Branch;
 use crate::engine::{CheckpointGuard, Engine};
-use crate::error::StoreError;
 use crate::expiry;
+use crate::error::{Severity, StoreError};
 use crate::garbage::Tombstone;
 use crate::history::note_dropped;
 use crate::index::index_of;
@@ -72,7 +72,8 @@ impl Branch {
             }
             Err(error) => {
                 engine.free_nodes(builder.abandon());
-                Err(error)
+                // The disk, and not what was to be loaded: then nothing more is written (S9).
+                Err(if error.severity() == Severity::System { engine.poison(error) } else { error })
             }
         }
     }

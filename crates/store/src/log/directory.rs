@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use duramen_base::file::{open_plain, open_plain_to_write};
+use parking_lot::Mutex;
 
 /// Zeros are written in pieces of this size.
 const FILL_BYTES: usize = 4096;
@@ -77,6 +78,9 @@ pub struct FileDirectory {
     path: PathBuf,
     handle: File,
     read_only: bool,
+    /// The error of the first flush of the names that failed. The operating system tells it once, to whoever asks first, and
+    /// a later flush may succeed with names missing.
+    failed: Mutex<Option<(io::ErrorKind, String)>>,
 }
 
 impl FileDirectory {
@@ -86,7 +90,7 @@ impl FileDirectory {
     /// There is none, or it may not be read.
     pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
         let path = path.as_ref().to_owned();
-        Ok(Self { handle: File::open(&path)?, path, read_only: false })
+        Ok(Self { handle: File::open(&path)?, path, read_only: false, failed: Mutex::new(None) })
     }
 
     /// Opens a directory to read only: its files are opened so that they cannot be written.
@@ -95,6 +99,18 @@ impl FileDirectory {
     /// There is none, or it may not be read.
     pub fn open_read_only(path: impl AsRef<Path>) -> io::Result<Self> {
         Ok(Self { read_only: true, ..Self::open(path)? })
+    }
+
+    /// Makes the names durable, one caller at a time. After an error it is not tried again.
+    fn sync_names(&self) -> io::Result<()> {
+        let mut failed = self.failed.lock();
+        if let Some((kind, text)) = &*failed {
+            return Err(io::Error::new(
+                *kind,
+                format!("the names in its folder could not be made durable: {text}"),
+            ));
+        }
+        self.handle.sync_all().inspect_err(|error| *failed = Some((error.kind(), error.to_string())))
     }
 }
 
@@ -121,7 +137,7 @@ impl LogDirectory for FileDirectory {
             at += len;
         }
         file.sync_all()?;
-        self.handle.sync_all()?;
+        self.sync_names()?;
         Ok(Arc::new(RealFile(file)))
     }
 
@@ -134,12 +150,12 @@ impl LogDirectory for FileDirectory {
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         std::fs::rename(self.path.join(from), self.path.join(to))?;
-        self.handle.sync_all()
+        self.sync_names()
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
         std::fs::remove_file(self.path.join(name))?;
-        self.handle.sync_all()
+        self.sync_names()
     }
 }
 

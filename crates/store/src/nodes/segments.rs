@@ -20,7 +20,7 @@ use parking_lot::{Mutex, RwLock};
 
 use self::commit::{Commit, Place};
 use self::index::{segment_name, Index, Segment};
-use self::recover::{failed, recover};
+use self::recover::{failed, of_folder, recover};
 use self::tail::Tail;
 
 pub(crate) use self::index::segment_number;
@@ -172,7 +172,7 @@ impl SegmentNodeStore {
             None
         } else {
             Some(Mutex::new(Writer {
-                folder: File::open(folder)?,
+                folder: File::open(folder).map_err(|error| of_folder(folder, &error))?,
                 has_new_names: false,
                 tail,
                 next_segment: found.next_segment,
@@ -293,7 +293,7 @@ impl SegmentNodeStore {
         self.tail(writer, target)?;
         if writer.has_new_names {
             // Before the commit is written: where it is found, the segments that it names are found, too.
-            writer.folder.sync_all()?;
+            writer.folder.sync_all().map_err(|error| of_folder(&self.folder, &error))?;
             writer.has_new_names = false;
         }
         let Writer { tail, fresh, gone, last, .. } = writer;

@@ -255,6 +255,28 @@ fn a_disk_that_is_full_at_a_checkpoint_loses_nothing() {
 }
 
 #[test]
+fn a_disk_that_is_full_during_a_bulk_load_stops_the_store() {
+    let bench = Bench::new();
+    let store = bench.open(Options { memory_bytes: 1 << 16, ..strict() }).unwrap();
+    let main = store.branch("main").unwrap();
+    main.kv().put("before", 1).unwrap();
+    let pairs = (0..3000).map(|n| {
+        bench.fault.set_full(n > 10);
+        (format!("load {n:05}"), "x".repeat(1000))
+    });
+    assert_eq!(main.bulk_load("default", pairs).unwrap_err().severity(), Severity::System);
+    bench.fault.set_full(false);
+    assert!(matches!(main.kv().put("after", 1), Err(StoreError::Poisoned { .. })));
+    drop((main, store));
+    let store = bench.open(options()).unwrap();
+    assert_eq!(pairs_of(&store), ["before"]);
+}
+
+fn pairs_of(store: &Store) -> Vec<String> {
+    pairs(&store.branch("main").unwrap()).into_iter().map(|(key, _)| key.to_string()).collect()
+}
+
+#[test]
 fn a_damaged_node_spoils_only_what_is_in_it() {
     let bench = Bench::new();
     let store = bench.open(options()).unwrap();

@@ -11,6 +11,7 @@ mod contention;
 mod crash;
 mod crash_log;
 mod crash_nodes;
+mod disk_faults;
 mod events;
 mod events_trimmed;
 mod expiring;

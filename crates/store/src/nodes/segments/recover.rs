@@ -50,8 +50,9 @@ pub(super) struct Last {
 /// Looks what a folder holds, and changes nothing.
 pub(super) fn recover(folder: &Path) -> Result<Found, NodeStoreError> {
     let mut numbers = Vec::new();
-    for entry in std::fs::read_dir(folder)? {
-        numbers.extend(segment_number(&entry?.file_name().to_string_lossy()));
+    let of_folder = |error| of_folder(folder, &error);
+    for entry in std::fs::read_dir(folder).map_err(of_folder)? {
+        numbers.extend(segment_number(&entry.map_err(of_folder)?.file_name().to_string_lossy()));
     }
     numbers.sort_unstable();
     let next_segment = numbers.last().map_or(Some(1), |last| last.checked_add(1));
@@ -60,7 +61,8 @@ pub(super) fn recover(folder: &Path) -> Result<Found, NodeStoreError> {
     for number in numbers.iter().rev() {
         let Some((segment, len)) = open_segment(folder, *number)? else { continue };
         let segment = Arc::new(segment);
-        if let Some(at) = last_commit(&segment, len)? {
+        let at = last_commit(&segment, len);
+        if let Some(at) = at.map_err(|error| failed(&folder.join(segment_name(*number)), &error))? {
             return whole(folder, &segment, len, at, &numbers, next_segment);
         }
     }
@@ -260,6 +262,11 @@ fn segments_of(
 
 fn damaged(path: &Path, what: &str) -> NodeStoreError {
     NodeStoreError::Damaged(format!("{}: {what}", path.display()))
+}
+
+/// What the operating system said of the folder.
+pub(super) fn of_folder(folder: &Path, error: &io::Error) -> NodeStoreError {
+    io::Error::new(error.kind(), format!("{}: {error}", folder.display())).into()
 }
 
 /// What the operating system said of a file.
