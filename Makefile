@@ -236,6 +236,7 @@ peers-functions: setup release ## the same durable work on Duramen, DBOS and abs
 soak: setup release ## ten million steps of the store against its model, 20,000 power cuts, a disk that fails at each call, damaged graphs for ten minutes, 200 kills of daemons and servers, and an hour of functions
 	DURAMEN_SOAK_STEPS=$(or $(STEPS),10000000) $(CARGO) test --release -p duramen-store --test it -- --nocapture model::soak
 	DURAMEN_SOAK_FAULTS=1 $(CARGO) test --release -p duramen-store --test it -- --nocapture disk_faults::
+	DURAMEN_SOAK_ROUNDS=2000 $(CARGO) test --release -p duramen-store --test it -- --nocapture isolation::
 	DURAMEN_SOAK_IMAGES=$(or $(IMAGES),20000) $(CARGO) test --release -p duramen-store --test it -- --nocapture power_cuts::soak
 	DURAMEN_SOAK_SECONDS=$(or $(SECONDS),60) $(CARGO) test --release -p duramen-access -- hostile_bytes:: damaged_parts_of_files
 	DURAMEN_SOAK_KILLS=$(or $(KILLS),200) $(CARGO) test -p duramen-cli --test it -- --nocapture kills_at_random_moments

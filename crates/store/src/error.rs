@@ -202,11 +202,19 @@ pub enum StoreError {
         /// The version that it has; none if it does not exist.
         actual: Option<u64>,
     },
-    /// Another commit changed what a transaction writes.
+    /// Another commit changed what a transaction writes, or what a serialisable one read.
     #[error("another commit changed {key} first; run the transaction again")]
     TransactionConflict {
-        /// A key that both wrote.
+        /// A key that the other commit wrote.
         key: String,
+    },
+    /// A serialisable transaction read more than can be kept in mind.
+    #[error("a serialisable transaction reads at most {reads} keys and ranges, of {bytes} bytes together; read a range instead of its keys, or less, or use `transact` and put what must not change")]
+    TooManyReads {
+        /// Keys and ranges that it may read.
+        reads: usize,
+        /// The bytes that they may have.
+        bytes: usize,
     },
     /// A transaction lost against others as often as it may.
     #[error("the transaction lost against other commits {attempts} times; retry later or write less in one")]

@@ -128,5 +128,5 @@ pub mod limits {
         BRANCH_NAME_BYTES_MAX, KEY_BYTES_MAX, LABEL_BYTES_MAX, SPACE_NAME_BYTES_MAX, TAG_BYTES_MAX,
     };
     pub use crate::store::TTL_S_MAX;
-    pub use crate::transaction::ATTEMPTS_MAX;
+    pub use crate::transaction::{ATTEMPTS_MAX, READS_MAX, READ_BYTES_MAX};
 }

@@ -1,5 +1,7 @@
 //! Transactions: optimistic, on a snapshot, first committer wins.
 
+mod reads;
+
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -8,14 +10,17 @@ use std::time::Duration;
 use duramen_base::entropy;
 use duramen_tree::{KeyRange, LeafView, RunView};
 
+use self::reads::{Reads, Times};
 use crate::access::{Access, Edit, RowVisitor, View, WriteVisitor};
 use crate::batch::Batch;
 use crate::branch::Branch;
 use crate::error::StoreError;
-use crate::keys::{self, Primitive};
+use crate::keys;
 use crate::overlay::{splice_over, Overlay};
 use crate::record;
 use crate::snapshot::Snapshot;
+
+pub use self::reads::{READS_MAX, READ_BYTES_MAX};
 
 /// How often [`Branch::transact`] runs its work, at most.
 pub const ATTEMPTS_MAX: u32 = 100;
@@ -27,10 +32,18 @@ const PAUSE_MOST: Duration = Duration::from_millis(10);
 
 /// Several writes that are committed together or not at all.
 ///
-/// It reads the branch as it was at the beginning (snapshot isolation), with its own writes. It commits only if
-/// nobody else has meanwhile changed a key that it writes. What it reads and does not write may have changed by then;
-/// put it unchanged to be sure that it did not. What a write cannot do without is looked after: an appended event
-/// depends on the one before it, a vector on its collection.
+/// It reads the branch as it was at the beginning, with its own writes. There are two levels:
+///
+/// - **snapshot isolation**, of [`Branch::transact`] and [`Branch::begin`]: it commits only if nobody else has meanwhile
+///   changed a key that it writes. What it reads and does not write may have changed by then, so two transactions can each
+///   read what the other writes, and both commit (write skew). What a write cannot do without is looked after: an appended
+///   event depends on the one before it, a vector on its collection.
+/// - **serialisable**, of [`Branch::transact_serialisable`] and [`Branch::begin_serialisable`]: if it writes, it commits only if
+///   all that it read is still so as well, the keys that it did not find and the ranges that it scanned included. Such
+///   transactions do what they would do one after the other, in the order of their commits. That holds among them: what is
+///   written at the other level is seen, and sees less.
+///
+/// What is read past the transaction, through the branch, is not looked after at either.
 ///
 /// ```
 /// use duramen_store::{Scope, Store};
@@ -52,6 +65,8 @@ pub struct Transaction {
     batch: RefCell<Batch>,
     /// Keys that what is written makes no sense without, and which are not written.
     depends: RefCell<BTreeSet<Vec<u8>>>,
+    /// What was read, if it is serialisable.
+    reads: Option<RefCell<Reads>>,
     /// The savepoints that can be gone back to, with how many operations there were, and the number of the next one.
     savepoints: RefCell<(Vec<(u64, usize)>, u64)>,
 }
@@ -61,12 +76,12 @@ pub struct Transaction {
 pub struct Savepoint(u64);
 
 impl Transaction {
-    pub(crate) fn begin(branch: &Branch) -> Result<Self, StoreError> {
+    fn begin(branch: &Branch, reads: Option<RefCell<Reads>>) -> Result<Self, StoreError> {
         let snapshot = branch.snapshot()?;
         let mut batch = Batch::default();
         batch.begin(|header| record::writes_header(header, branch.state.id()));
         let (depends, savepoints) = (RefCell::default(), RefCell::default());
-        Ok(Self { branch: branch.clone(), snapshot, batch: RefCell::new(batch), depends, savepoints })
+        Ok(Self { branch: branch.clone(), snapshot, batch: RefCell::new(batch), depends, reads, savepoints })
     }
 
     /// A place that [`rollback_to`](Self::rollback_to) goes back to.
@@ -117,30 +132,36 @@ impl Transaction {
     /// To give a transaction up, drop it.
     ///
     /// # Errors
-    /// [`StoreError::TransactionConflict`] when another commit changed a key first: nothing is written.
+    /// [`StoreError::TransactionConflict`] when another commit changed first what this one writes, or, if it is serialisable,
+    /// what it read: nothing is written.
     pub fn commit(self) -> Result<u64, StoreError> {
-        let Self { branch, snapshot, batch, depends, .. } = self;
+        let Self { branch, snapshot, batch, depends, reads, .. } = self;
         let (engine, state, batch) = (branch.engine(), &branch.state, batch.into_inner());
         engine.check_writable()?;
         engine.throttle_for(batch.len())?;
         let mut writer = engine.lock_writer();
         state.check_alive()?;
+        // Who writes nothing did it all at its beginning.
         if !batch.is_empty() {
             let now = state.tree(engine.forest())?;
             let then = snapshot.tree();
-            // A reset gives cells other versions, and leaves other entries theirs.
-            let floors = (now.floor(), snapshot.floor());
-            if !now.same(then) || floors.0 != floors.1 {
+            let (now_floor, then_floor) = (now.floor(), snapshot.floor());
+            if !now.same(then) || now_floor != then_floor {
+                let times =
+                    Times { forest: engine.forest(), then: (then, then_floor), now: (&now, now_floor) };
                 let depends = depends.into_inner();
+                let mut changed = None;
                 for key in batch.iter().map(|op| op.key()).chain(depends.iter().map(Vec::as_slice)) {
-                    let is_cell = key.first() == Some(&(Primitive::State as u8));
-                    let version = |tree: &duramen_tree::Tree, floor: u64| {
-                        let floor = if is_cell { floor } else { 0 };
-                        tree.get(engine.forest(), key, |entry| entry.version.max(floor))
-                    };
-                    if version(&now, floors.0)? != version(then, floors.1)? {
-                        return Err(StoreError::TransactionConflict { key: keys::display(key) });
+                    if times.has_changed(key)? {
+                        changed = Some(key.to_vec());
+                        break;
                     }
+                }
+                if let (None, Some(reads)) = (&changed, reads) {
+                    changed = reads.into_inner().changed(&times)?;
+                }
+                if let Some(key) = changed {
+                    return Err(StoreError::TransactionConflict { key: keys::display(&key) });
                 }
             }
         }
@@ -178,13 +199,35 @@ impl std::fmt::Debug for Transaction {
 /// The view and the edit of a transaction.
 struct Work<'t>(&'t Transaction);
 
+impl Work<'_> {
+    fn note(&self, note: impl FnOnce(&mut Reads) -> Result<(), StoreError>) -> Result<(), StoreError> {
+        self.0.reads.as_ref().map_or(Ok(()), |reads| note(&mut reads.borrow_mut()))
+    }
+}
+
 impl View for Work<'_> {
     fn get(&self, key: &[u8], show: &mut dyn FnMut(u64, &[u8])) -> Result<bool, StoreError> {
+        self.note(|reads| reads.add_key(key))?;
         self.0.overlay(|overlay| overlay.get(key, show))
     }
 
     fn scan(&self, range: &KeyRange<'_>, row: &mut RowVisitor<'_>) -> Result<(), StoreError> {
-        self.0.overlay(|overlay| overlay.scan(range, row))
+        if self.0.reads.is_none() {
+            return self.0.overlay(|overlay| overlay.scan(range, row));
+        }
+        // Only as far as it came: who asks for the first few rows depends on no more.
+        let mut last = None;
+        let scanned = self.0.overlay(|overlay| {
+            overlay.scan(range, &mut |key, version, value| {
+                let flow = row(key, version, value);
+                if flow.is_break() {
+                    last = Some(key.to_vec());
+                }
+                flow
+            })
+        });
+        self.note(|reads| reads.add_range(range, last.as_deref()))?;
+        scanned
     }
 
     fn leaves(
@@ -192,6 +235,7 @@ impl View for Work<'_> {
         range: &KeyRange<'_>,
         visit: &mut dyn FnMut(LeafView<'_>) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
+        self.note(|reads| reads.add_range(range, None))?;
         self.0.overlay(|overlay| overlay.leaves(range, visit))
     }
 
@@ -200,6 +244,7 @@ impl View for Work<'_> {
         range: &KeyRange<'_>,
         visit: &mut dyn FnMut(RunView<'_>) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
+        self.note(|reads| reads.add_range(range, None))?;
         self.0.overlay(|overlay| overlay.runs(range, visit))
     }
 
@@ -268,12 +313,51 @@ impl Access for Transaction {
 }
 
 impl Branch {
-    /// Begins a transaction. Usually [`transact`](Self::transact) is what you want.
+    /// Begins a transaction with snapshot isolation. Usually [`transact`](Self::transact) is what you want.
     ///
     /// # Errors
     /// When the branch was deleted or cannot be read.
     pub fn begin(&self) -> Result<Transaction, StoreError> {
-        Transaction::begin(self)
+        Transaction::begin(self, None)
+    }
+
+    /// Begins a serialisable transaction. Usually [`transact_serialisable`](Self::transact_serialisable) is what you want.
+    ///
+    /// It keeps in mind what it reads, up to [`READS_MAX`] keys and ranges, and fails with [`StoreError::TooManyReads`]
+    /// where it reads more.
+    ///
+    /// # Errors
+    /// When the branch was deleted or cannot be read.
+    pub fn begin_serialisable(&self) -> Result<Transaction, StoreError> {
+        Transaction::begin(self, Some(RefCell::default()))
+    }
+
+    /// As [`transact`](Self::transact), serialisable: runs `work` again when another commit was first to change what it
+    /// writes or what it read. It costs a look at each key and range that was read, at the commit, where the branch has changed since.
+    ///
+    /// ```
+    /// use duramen_store::{Scope, Store};
+    /// let store = Store::memory();
+    /// let main = store.branch("main")?;
+    /// main.kv().put_many([("on call/ann", true), ("on call/bob", true)])?;
+    /// // One of them must stay. If both went at once, each would see the other, and at the other level both could go.
+    /// main.transact_serialisable(|tx| {
+    ///     if tx.kv().count("on call/")? > 1 {
+    ///         tx.kv().delete("on call/ann")?;
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(main.kv().count("on call/")?, 1);
+    /// # Ok::<(), duramen_store::StoreError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As `transact`; [`StoreError::TooManyReads`].
+    pub fn transact_serialisable<R>(
+        &self,
+        work: impl FnMut(&Transaction) -> Result<R, StoreError>,
+    ) -> Result<R, StoreError> {
+        self.attempt(Self::begin_serialisable, work)
     }
 
     /// Runs `work` in a transaction and commits it; runs it again when another commit was first, at most [`ATTEMPTS_MAX`] times
@@ -284,6 +368,14 @@ impl Branch {
     /// What `work` returned, and nothing is committed then; [`StoreError::RetriesExhausted`] when it lost each time.
     pub fn transact<R>(
         &self,
+        work: impl FnMut(&Transaction) -> Result<R, StoreError>,
+    ) -> Result<R, StoreError> {
+        self.attempt(Self::begin, work)
+    }
+
+    fn attempt<R>(
+        &self,
+        begin: impl Fn(&Self) -> Result<Transaction, StoreError>,
         mut work: impl FnMut(&Transaction) -> Result<R, StoreError>,
     ) -> Result<R, StoreError> {
         let mut rng = None;
@@ -293,7 +385,7 @@ impl Branch {
                 let rng = rng.get_or_insert_with(|| entropy::rng(entropy::seed()));
                 std::thread::sleep(longest.mul_f64(rng.f64()));
             }
-            let transaction = self.begin()?;
+            let transaction = begin(self)?;
             let result = work(&transaction)?;
             match transaction.commit() {
                 Ok(_) => return Ok(result),

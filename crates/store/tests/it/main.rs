@@ -25,6 +25,7 @@ mod hostile_bytes;
 mod imports;
 mod indexes;
 mod interleavings;
+mod isolation;
 mod json_documents;
 mod keys;
 mod killed;
