@@ -233,8 +233,9 @@ peers-c1z: ## files of every kind that the ecosystem's SDK writes, read by both,
 peers-functions: setup release ## the same durable work on Duramen, DBOS and absurd, on one server (Python with venv; fetches packages; six minutes)
 	@python3 benches/peers/functions/compare.py --duramen $(BIN) --home "$$(scripts/setup --print-home)" --out $(OUT)/peers-functions
 
-soak: setup release ## ten million steps of the store against its model, 20,000 power cuts, a disk that fails at each call, damaged graphs for ten minutes, 200 kills of daemons and servers, and an hour of functions
+soak: setup release ## ten million steps of the store against its model, a million with everything, 20,000 power cuts, a disk that fails at each call, damaged graphs for ten minutes, 200 kills of daemons and servers, and an hour of functions
 	DURAMEN_SOAK_STEPS=$(or $(STEPS),10000000) $(CARGO) test --release -p duramen-store --test it -- --nocapture model::soak
+	DURAMEN_SOAK_STEPS=1000000 $(CARGO) test --release -p duramen-store --test it -- --nocapture everything::soak
 	DURAMEN_SOAK_FAULTS=1 $(CARGO) test --release -p duramen-store --test it -- --nocapture disk_faults::
 	DURAMEN_SOAK_ROUNDS=2000 $(CARGO) test --release -p duramen-store --test it -- --nocapture isolation::
 	DURAMEN_SOAK_IMAGES=$(or $(IMAGES),20000) $(CARGO) test --release -p duramen-store --test it -- --nocapture power_cuts::soak

@@ -14,6 +14,7 @@ mod crash_nodes;
 mod disk_faults;
 mod events;
 mod events_trimmed;
+mod everything;
 mod expiring;
 mod faults;
 mod faulty;
