@@ -225,18 +225,21 @@ impl Engine {
         let error = error.into();
         let first = self.stopped.get_or_init(|| Stopped::Failed(error.to_string()));
         log::error!("{}", first.error());
+        self.news.tell();
         error
     }
 
     /// Whether there is anything to write to that was not closed.
     pub(crate) fn is_open_for_writing(&self) -> bool {
-        !self.options.read_only && self.log.is_some() && !matches!(self.stopped.get(), Some(Stopped::Closed))
+        let takes_writes = self.log.is_some() || matches!(self.backing, Backing::Memory);
+        !self.options.read_only && takes_writes && !matches!(self.stopped.get(), Some(Stopped::Closed))
     }
 
     /// Ends the log, and takes no more writes.
     pub(crate) fn close(&self, _writer: &Writer) -> Result<(), StoreError> {
         self.close_log()?;
         self.stopped.get_or_init(|| Stopped::Closed);
+        self.news.tell();
         Ok(())
     }
 

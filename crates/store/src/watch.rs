@@ -7,6 +7,7 @@
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use duramen_base::clock;
@@ -19,12 +20,20 @@ use crate::follower::Follower;
 use crate::history::Moment;
 use crate::snapshot::Snapshot;
 
-/// Tells those who wait that something was written.
+/// Tells those who wait that something was written, or that nothing more will be.
 #[derive(Default)]
 pub(crate) struct News {
+    /// Threads that wait, and tasks.
     waiting: AtomicUsize,
-    lock: Mutex<()>,
+    tasks: Mutex<Tasks>,
     written: Condvar,
+}
+
+/// The tasks that wait, by the number of their watch: each at most once, however often it asks.
+#[derive(Default)]
+struct Tasks {
+    next: u64,
+    waiting: Vec<(u64, Waker)>,
 }
 
 impl News {
@@ -32,8 +41,46 @@ impl News {
     #[inline]
     pub(crate) fn tell(&self) {
         if self.waiting.load(Ordering::SeqCst) > 0 {
-            let _guard = self.lock.lock();
-            self.written.notify_all();
+            self.tell_all();
+        }
+    }
+
+    fn tell_all(&self) {
+        let mut tasks = self.tasks.lock();
+        self.written.notify_all();
+        let woken = std::mem::take(&mut tasks.waiting);
+        self.waiting.fetch_sub(woken.len(), Ordering::SeqCst);
+        drop(tasks);
+        woken.into_iter().for_each(|(_, waker)| waker.wake());
+    }
+
+    /// A number for a task that will wait.
+    fn number(&self) -> u64 {
+        let mut tasks = self.tasks.lock();
+        tasks.next += 1;
+        tasks.next
+    }
+
+    /// Has a task woken when there is news, unless `is_there`. Returns whether it is.
+    fn wake(&self, number: u64, waker: &Waker, is_there: impl Fn() -> bool) -> bool {
+        let mut tasks = self.tasks.lock();
+        match tasks.waiting.iter_mut().find(|(known, _)| *known == number) {
+            Some((_, known)) => known.clone_from(waker),
+            None => {
+                tasks.waiting.push((number, waker.clone()));
+                self.waiting.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+        // Behind the count: whoever writes after this sees it, and waits for the lock.
+        is_there()
+    }
+
+    /// A task waits no more.
+    fn forget(&self, number: u64) {
+        let mut tasks = self.tasks.lock();
+        if let Some(at) = tasks.waiting.iter().position(|(known, _)| *known == number) {
+            tasks.waiting.swap_remove(at);
+            self.waiting.fetch_sub(1, Ordering::SeqCst);
         }
     }
 
@@ -41,7 +88,7 @@ impl News {
     pub(crate) fn wait(&self, timeout: Duration, is_there: impl Fn() -> bool) -> bool {
         let begin = clock::now();
         self.waiting.fetch_add(1, Ordering::SeqCst);
-        let mut guard = self.lock.lock();
+        let mut guard = self.tasks.lock();
         let mut found = is_there();
         while !found {
             let left = timeout.saturating_sub(begin.elapsed());
@@ -62,6 +109,8 @@ pub struct Watch {
     source: Source,
     part: Part,
     last: Snapshot,
+    /// What a task that polls it is known by.
+    task: Option<u64>,
 }
 
 enum Source {
@@ -94,16 +143,17 @@ impl Branch {
                     .to_owned();
             return Err(StoreError::InvalidInput { what: "a watch", reason });
         }
-        self.watch_from(part, from)
+        let (part, last) = self.watch_from(part, from)?;
+        Ok(Watch { source: Source::Branch(self.clone()), part, last, task: None })
     }
 
-    fn watch_from(&self, part: Part, from: Option<&Moment>) -> Result<Watch, StoreError> {
+    fn watch_from(&self, part: Part, from: Option<&Moment>) -> Result<(Part, Snapshot), StoreError> {
         part.ranges()?;
         let last = match from {
             Some(moment) => self.at(moment)?,
             None => self.snapshot()?,
         };
-        Ok(Watch { source: Source::Branch(self.clone()), part, last })
+        Ok((part, last))
     }
 }
 
@@ -118,8 +168,8 @@ impl Follower {
         part: Part,
         from: Option<&Moment>,
     ) -> Result<Watch, StoreError> {
-        let Watch { part, last, .. } = self.branch(branch)?.watch_from(part, from)?;
-        Ok(Watch { source: Source::Follower(self.clone(), branch.to_owned()), part, last })
+        let (part, last) = self.branch(branch)?.watch_from(part, from)?;
+        Ok(Watch { source: Source::Follower(self.clone(), branch.to_owned()), part, last, task: None })
     }
 }
 
@@ -177,6 +227,40 @@ impl Watch {
         }
     }
 
+    /// Whether the store has a later version than was seen: then [`next`](Self::next) need not wait. If not, the task is woken as soon as there is
+    /// one, or none will come: for asynchronous programs, which must not block a thread. The task is woken by the
+    /// thread that writes, so waking it must be quick. A watch wakes one task, the last that polled it.
+    ///
+    /// ```
+    /// use std::task::{Context, Waker};
+    /// use duramen_store::{Part, Scope, Store};
+    /// let main = Store::memory().branch("main")?;
+    /// let mut watch = main.watch(Part::default(), None)?;
+    /// let mut context = Context::from_waker(Waker::noop());
+    /// assert!(watch.poll_later(&mut context).is_pending());
+    /// main.kv().put("leaf", "fallen")?;
+    /// assert!(watch.poll_later(&mut context).is_ready());
+    /// # Ok::<(), duramen_store::StoreError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`StoreError::Closed`] and [`StoreError::Poisoned`] when all was seen and nothing more is written;
+    /// [`StoreError::InvalidInput`] for a watch of a [`Follower`], which nobody tells of what another process writes.
+    pub fn poll_later(&mut self, context: &mut Context<'_>) -> Poll<Result<(), StoreError>> {
+        let Source::Branch(branch) = &self.source else {
+            let reason = "a follower learns of writes by looking; wait with `next` on a thread".to_owned();
+            return Poll::Ready(Err(StoreError::InvalidInput { what: "polling such a watch", reason }));
+        };
+        let engine = branch.engine();
+        let seen = self.last.version();
+        let is_there = || engine.last_version() > seen || engine.check_poison().is_err();
+        let task = *self.task.get_or_insert_with(|| engine.news().number());
+        if !is_there() && !engine.news().wake(task, context.waker(), is_there) {
+            return Poll::Pending;
+        }
+        Poll::Ready(if engine.last_version() > seen { Ok(()) } else { engine.check_poison() })
+    }
+
     /// The branch as it is when the store has a later version than was seen.
     fn later(&self, timeout: Duration) -> Result<Option<Snapshot>, StoreError> {
         let seen = self.last.version();
@@ -191,6 +275,14 @@ impl Watch {
                 let Some(store) = follower.wait(seen, timeout)? else { return Ok(None) };
                 store.branch(branch)?.snapshot().map(Some)
             }
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if let (Source::Branch(branch), Some(task)) = (&self.source, self.task) {
+            branch.engine().news().forget(task);
         }
     }
 }

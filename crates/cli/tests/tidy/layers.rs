@@ -10,6 +10,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("measure", &["base"]),
     ("tree", &["base"]),
     ("store", &["base", "tree"]),
+    ("store-tokio", &["store"]),
     ("store-legacy", &["base", "tree", "store"]),
     ("pack", &["base", "tree", "store"]),
     ("access", &["base", "pack"]),
