@@ -138,7 +138,7 @@ check: ## formatting, lints, house rules, documentation, dependencies and spelli
 	@scripts/spelling
 	@scripts/fuzz-smoke
 
-check-extra: ## miri and a build for 64-bit ARM, where rustup can fetch what they need, and the comparison with other engines
+check-extra: ## miri, a build for 64-bit ARM and checks of the store for macOS and Windows, where rustup can fetch what they need; the comparison with other engines; packages of the store
 	@scripts/check-extra
 
 bench: setup release ## the branches suite: 5 rounds of 100 concurrent branches

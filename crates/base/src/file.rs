@@ -1,17 +1,17 @@
 //! Replacing a file so that a crash leaves the old one or the new one, whole.
 
 use crate::entropy;
+use crate::system::{self, Folder};
 use std::{
     ffi::OsString,
     fs::{self, File, OpenOptions},
     io::{self, Read, Write},
-    os::fd::AsRawFd,
-    os::unix::fs::{OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
 /// Writes under another name in the same folder, syncs, renames, and syncs the folder, without which the new name
-/// may be lost although its content was kept (fsync(2), notes). The file has exactly the permissions `mode`.
+/// may be lost although its content was kept (fsync(2), notes). The file has exactly the permissions `mode`, where the system
+/// has such.
 ///
 /// # Errors
 /// The operating system's answer. Before the new name is given, the old file is untouched; an error of the folder's sync
@@ -71,7 +71,7 @@ pub fn open_plain_to_write(path: &Path) -> io::Result<File> {
 }
 
 fn plain(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
-    let file = options.custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_NOCTTY).open(path)?;
+    let file = system::only_plain(options).open(path)?;
     if !file.metadata()?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "it is not a file"));
     }
@@ -118,7 +118,7 @@ pub enum WriteBack {
 }
 
 /// Has what was written to a part of a file, to its end if `len` is 0, go from memory to its file system. It says nothing of what is durable: it
-/// keeps a later sync, and those of other files beside it, from waiting long. Source: sync_file_range(2).
+/// keeps a later sync, and those of other files beside it, from waiting long. Source: sync_file_range(2). Elsewhere than on Linux nothing is done.
 ///
 /// # Errors
 /// The operating system's answer. Whoever wrote must take it as an error of a sync: the system tells it once.
@@ -134,20 +134,8 @@ pub enum WriteBack {
 /// write_back(&file, 0, 0, WriteBack::Finish)?;
 /// # Ok::<(), std::io::Error>(())
 /// ```
-#[allow(unsafe_code, reason = "no library has this system call in a safe form")]
 pub fn write_back(file: &File, from: u64, len: u64, until: WriteBack) -> io::Result<()> {
-    let number = |value: u64| i64::try_from(value).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput));
-    let how = match until {
-        WriteBack::Begin => libc::SYNC_FILE_RANGE_WRITE,
-        WriteBack::Finish => {
-            libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER
-        }
-    };
-    // SAFETY: the call takes a descriptor, which `file` keeps open, and numbers.
-    match unsafe { libc::sync_file_range(file.as_raw_fd(), number(from)?, number(len)?, how) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    system::begin_write_back(file, from, len, until == WriteBack::Finish)
 }
 
 /// Gives a file, which is durable, another name in the same folder, if nothing has that name yet. The name is durable when
@@ -179,7 +167,7 @@ pub fn sync_folder_of(path: &Path) -> io::Result<()> {
 /// # Errors
 /// The operating system's answer.
 pub fn sync_folder(folder: &Path) -> io::Result<()> {
-    File::open(folder)?.sync_all()
+    Folder::open(folder)?.sync()
 }
 
 fn folder_of(path: &Path) -> &Path {
@@ -195,9 +183,9 @@ fn place(
 ) -> io::Result<()> {
     let fresh = fresh_name(path)?;
     let write = || {
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh)?;
+        let mut file = system::for_owner(OpenOptions::new().write(true).create_new(true)).open(&fresh)?;
         file.write_all(bytes)?;
-        file.set_permissions(fs::Permissions::from_mode(mode))?;
+        system::set_mode(&file, mode)?;
         prepare(&file)?;
         file.sync_all()
     };
@@ -258,6 +246,7 @@ pub fn remove_drafts(folder: &Path) -> io::Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     fn names(dir: &Path) -> Vec<OsString> {
         fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name()).collect()

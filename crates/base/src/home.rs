@@ -17,7 +17,7 @@ pub fn usual() -> PathBuf {
 /// The same, whatever `DURAMEN_HOME` says.
 #[must_use]
 pub fn of_user() -> PathBuf {
-    if is_root() {
+    if crate::system::is_root() {
         return PathBuf::from("/var/lib/duramen");
     }
     let data = env::var_os("XDG_DATA_HOME")
@@ -25,14 +25,4 @@ pub fn of_user() -> PathBuf {
         .map(PathBuf::from)
         .or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/share")));
     data.unwrap_or_else(env::temp_dir).join("duramen")
-}
-
-#[cfg(unix)]
-fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
-}
-
-#[cfg(not(unix))]
-fn is_root() -> bool {
-    false
 }

@@ -9,6 +9,7 @@
 //! | [`lock`] | files that one process at a time may write |
 //! | [`varint`] | numbers in groups of seven bits |
 //! | [`suggest`] | the name that was probably meant |
+//! | [`system`] | what differs from one operating system to another |
 //! | [`words`] | figures for people |
 //!
 //! It knows no other crate of this workspace, has no asynchronous runtime, and few dependencies: it is in every program
@@ -16,11 +17,10 @@
 
 pub mod clock;
 pub mod entropy;
-#[cfg(unix)]
 pub mod file;
 pub mod home;
-#[cfg(unix)]
 pub mod lock;
 pub mod suggest;
+pub mod system;
 pub mod varint;
 pub mod words;

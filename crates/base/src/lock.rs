@@ -1,12 +1,12 @@
 //! A file that one process at a time may write: opened under its name, locked, and looked at again.
 //!
-//! Source: flock(2). A lock belongs to the open file, not to the process.
+//! Source: flock(2), and LockFileEx on Windows. A lock belongs to the open file, not to the process.
 
+use crate::system;
 use std::{
-    fs::{self, File, TryLockError},
+    fs::{File, TryLockError},
     io,
     ops::Deref,
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::Path,
 };
 
@@ -85,7 +85,7 @@ impl FileLock {
         for _ in 0..ATTEMPTS {
             let file = open(path).map_err(|error| LockError::Io("open", error))?;
             let lock = FileLock::exclusive(file)?;
-            if lock.has_name(path).map_err(|error| LockError::Io("look at", error))? {
+            if system::has_name(&lock, path).map_err(|error| LockError::Io("look at", error))? {
                 return Ok(lock);
             }
         }
@@ -100,21 +100,12 @@ impl FileLock {
     pub fn open(path: &Path) -> Result<FileLock, LockError> {
         FileLock::of_name(path, open)
     }
-
-    fn has_name(&self, path: &Path) -> io::Result<bool> {
-        let locked = self.0.metadata()?;
-        match fs::symlink_metadata(path) {
-            Ok(named) => Ok((named.dev(), named.ino()) == (locked.dev(), locked.ino())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(error),
-        }
-    }
 }
 
 fn open(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     options.read(true).write(true).create(true).truncate(false);
-    options.custom_flags(libc::O_NOFOLLOW).open(path)
+    system::follow_no_link(&mut options).open(path)
 }
 
 impl Deref for FileLock {

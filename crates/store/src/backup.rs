@@ -6,13 +6,13 @@
 
 use std::fs::File;
 use std::io::ErrorKind;
-use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use duramen_base::clock;
 use duramen_base::lock::{FileLock, LockError};
+use duramen_base::system::{on_other_file_systems, FileAt};
 use duramen_tree::NodeStore as _;
 use serde::Serialize;
 
@@ -127,7 +127,10 @@ fn check_place(to: &Path) -> Result<(), StoreError> {
         return refuse("it is a link");
     }
     let above = std::path::absolute(to).ok().and_then(|path| path.parent().map(Path::to_owned));
-    if above.and_then(|above| std::fs::metadata(above).ok()).is_some_and(|above| above.dev() != found.dev()) {
+    if above
+        .and_then(|above| std::fs::metadata(above).ok())
+        .is_some_and(|above| on_other_file_systems(&above, &found))
+    {
         return refuse("a file system is mounted there");
     }
     Ok(())

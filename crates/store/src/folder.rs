@@ -4,14 +4,13 @@
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
 use duramen_base::clock;
 use duramen_base::file::open_plain;
 use duramen_base::lock::{FileLock, LockError};
-use rustix::fs::OFlags;
+use duramen_base::system::follow_no_link;
 
 use crate::backup::MARKER;
 use crate::error::StoreError;
@@ -175,7 +174,7 @@ impl FolderLock {
         let name = path.join(LOCK_FILE);
         let mut options = File::options();
         options.read(true).write(true).create(true).truncate(false);
-        let file = options.custom_flags(OFlags::NOFOLLOW.bits() as i32).open(&name);
+        let file = follow_no_link(&mut options).open(&name);
         let file = file.map_err(StoreError::io("open the lock", &name))?;
         let file = FileLock::exclusive(file).map_err(|error| match error {
             LockError::Held => {

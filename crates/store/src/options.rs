@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use duramen_base::system::memory_bytes;
+
 use crate::durability::Durability;
 
 /// How a store is opened. [`Options::default`] is right for most.
@@ -39,7 +41,7 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// Buffered, for writing, with a quarter of the machine's memory.
+    /// Buffered, for writing, with a quarter of the machine's memory; with 512 MiB where that is not known, on other systems than Linux.
     fn default() -> Self {
         Self {
             durability: Durability::Buffered,
@@ -54,8 +56,10 @@ impl Default for Options {
     }
 }
 
+/// What is assumed of a machine that does not tell how much it has.
+const MEMORY_BYTES_UNKNOWN: u64 = 2 << 30;
+
 fn quarter_of_memory() -> usize {
-    let info = rustix::system::sysinfo();
-    let total = (info.totalram as usize).saturating_mul(info.mem_unit as usize);
-    (total / 4).max(64 << 20)
+    let total = memory_bytes().unwrap_or(MEMORY_BYTES_UNKNOWN);
+    usize::try_from(total / 4).unwrap_or(usize::MAX).max(64 << 20)
 }

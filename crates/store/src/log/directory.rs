@@ -2,11 +2,11 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use duramen_base::file::{open_plain, open_plain_to_write};
+use duramen_base::system::{FileAt, Folder};
 use parking_lot::Mutex;
 
 /// Zeros are written in pieces of this size.
@@ -76,7 +76,7 @@ pub trait LogFile: Send + Sync {
 #[derive(Debug)]
 pub struct FileDirectory {
     path: PathBuf,
-    handle: File,
+    handle: Folder,
     read_only: bool,
     /// The error of the first flush of the names that failed. The operating system tells it once, to whoever asks first, and
     /// a later flush may succeed with names missing.
@@ -90,7 +90,7 @@ impl FileDirectory {
     /// There is none, or it may not be read.
     pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
         let path = path.as_ref().to_owned();
-        Ok(Self { handle: File::open(&path)?, path, read_only: false, failed: Mutex::new(None) })
+        Ok(Self { handle: Folder::open(&path)?, path, read_only: false, failed: Mutex::new(None) })
     }
 
     /// Opens a directory to read only: its files are opened so that they cannot be written.
@@ -110,7 +110,7 @@ impl FileDirectory {
                 format!("the names in its folder could not be made durable: {text}"),
             ));
         }
-        self.handle.sync_all().inspect_err(|error| *failed = Some((error.kind(), error.to_string())))
+        self.handle.sync().inspect_err(|error| *failed = Some((error.kind(), error.to_string())))
     }
 }
 

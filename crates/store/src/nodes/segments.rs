@@ -15,6 +15,7 @@ use std::io::{Error as IoError, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use duramen_base::system::Folder;
 use duramen_tree::{NodeId, NodeStore, NodeStoreError, NodeStoreStats};
 use parking_lot::{Mutex, RwLock};
 
@@ -111,7 +112,7 @@ impl SegmentFile {
 /// What only one writer at a time may touch.
 struct Writer {
     /// For the names in the folder.
-    folder: File,
+    folder: Folder,
     /// Whether a segment was made since the names were last made durable.
     has_new_names: bool,
     tail: Option<Tail>,
@@ -172,7 +173,7 @@ impl SegmentNodeStore {
             None
         } else {
             Some(Mutex::new(Writer {
-                folder: File::open(folder).map_err(|error| of_folder(folder, &error))?,
+                folder: Folder::open(folder).map_err(|error| of_folder(folder, &error))?,
                 has_new_names: false,
                 tail,
                 next_segment: found.next_segment,
@@ -293,7 +294,7 @@ impl SegmentNodeStore {
         self.tail(writer, target)?;
         if writer.has_new_names {
             // Before the commit is written: where it is found, the segments that it names are found, too.
-            writer.folder.sync_all().map_err(|error| of_folder(&self.folder, &error))?;
+            writer.folder.sync().map_err(|error| of_folder(&self.folder, &error))?;
             writer.has_new_names = false;
         }
         let Writer { tail, fresh, gone, last, .. } = writer;

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
+use duramen_base::system::FileAt;
 use duramen_tree::NodeId;
 
 use super::commit::Place;

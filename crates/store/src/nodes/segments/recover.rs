@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
 use duramen_base::file::open_plain;
+use duramen_base::system::FileAt;
 use duramen_tree::{NodeId, NodeStoreError};
 use xxhash_rust::xxh3::Xxh3;
 

@@ -1,12 +1,12 @@
 //! The segment that is written to: nodes behind each other, and commits behind them.
 
 use std::fs::{File, OpenOptions};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use duramen_base::entropy;
 use duramen_base::file::{self, WriteBack};
+use duramen_base::system::FileAt;
 use duramen_tree::{NodeId, NodeStoreError};
 use xxhash_rust::xxh3::Xxh3;
 
