@@ -37,6 +37,11 @@
 //! [`Durability`] says what an acknowledged commit survives. Reads append nothing to the log and sync nothing, ever;
 //! [`Counters`] let anybody check that. How it works inside is in `docs/design/store.md`.
 
+/// The program of the page for packages runs.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod access;
 mod backup;
 mod batch;

@@ -15,6 +15,7 @@ mod disk_faults;
 mod events;
 mod events_trimmed;
 mod everything;
+mod examples;
 mod expiring;
 mod faults;
 mod faulty;

@@ -5,6 +5,7 @@ use duramen_store::{Durability, MergeOptions, Options, Scope, Store};
 use serde_json::json;
 use std::{path::Path, process::Command};
 
+const COOKBOOK: &str = include_str!("../../../../../docs/cookbook.md");
 const STORE: &str = include_str!("../../../../../docs/store.md");
 
 /// The first block of code of a language in a section.
@@ -65,6 +66,13 @@ fn the_transcript_of_the_shell_is_what_happens() {
     wanted.retain(|line| !is_moment(line));
     assert_eq!(printed, wanted);
     assert!(wanted.len() > 12 && input.contains("\\diff"), "{input}");
+}
+
+#[test]
+fn the_recipes_for_the_shell_run() {
+    for recipe in ["Try something in the shell", "Copy a store while it is written"] {
+        as_written(&Shell::new(), block(COOKBOOK, recipe, "text"));
+    }
 }
 
 #[test]
