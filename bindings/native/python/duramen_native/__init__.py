@@ -1,5 +1,6 @@
 """The embedded database with branches. Import it as ``duramen.store``."""
 
+from . import aio
 from ._native import (
     Branch,
     Blobs,
@@ -46,4 +47,5 @@ __all__ = [
     "Vectors",
     "Watch",
     "__version__",
+    "aio",
 ]
