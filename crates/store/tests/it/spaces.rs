@@ -23,6 +23,7 @@ fn spaces_are_found_with_what_they_have_and_dropped_whole() {
             space.events().append("e", serde_json::json!({})).unwrap();
             space.json().set("d", "$", serde_json::json!(1)).unwrap();
             space.state().set("c", 1).unwrap();
+            space.blobs().put("b", &b"blob"[..]).unwrap();
             space.vectors().create("v", 2, Metric::Cosine).unwrap();
             space.vectors().collection("v").upsert("x", &[1.0, 0.0], None).unwrap();
             space.indexes().create("i", &Index::new(Primitive::Json, ["$"])).unwrap();
