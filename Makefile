@@ -65,7 +65,7 @@ test-python: setup ## the Python client and its pytest plugin, against a daemon 
 test-native: ## the store for Python, built in out/native: lints, types, tests against a dict (needs venv; fetches packages)
 	@mkdir -p $(OUT)
 	test $(OUT)/native/installed -nt bindings/native/pyproject.toml || { python3 -m venv $(OUT)/native && \
-		$(OUT)/native/bin/pip install -q 'maturin>=1.9,<2' 'numpy>=1.24' 'hypothesis>=6' 'mypy>=1.11' 'pytest>=8' && \
+		$(OUT)/native/bin/pip install -q 'maturin>=1.9,<2' 'numpy>=1.24' 'hypothesis>=6' 'mypy>=1.11' 'pyarrow>=15' 'pytest>=8' && \
 		$(OUT)/native/bin/pip install -q -e bindings/python && touch $(OUT)/native/installed; }
 	cd bindings/native && $(CARGO) fmt --check && $(CARGO) clippy --target-dir $(TARGET)/native -- -D warnings
 	cd bindings/native && export VIRTUAL_ENV=$(abspath $(OUT))/native PATH=$(abspath $(OUT))/native/bin:$$PATH && \
@@ -117,6 +117,8 @@ test-parquet: ## tables as Parquet files, read and written by DuckDB (needs venv
 	@mkdir -p $(OUT)
 	test -x $(OUT)/duckdb/bin/python || { python3 -m venv $(OUT)/duckdb && $(OUT)/duckdb/bin/pip install -q duckdb; }
 	DURAMEN_DUCKDB_PYTHON=$(abspath $(OUT))/duckdb/bin/python $(CARGO) test -p duramen-access --features parquet --test it -- tables:: tables_import::
+	DURAMEN_DUCKDB_PYTHON=$(abspath $(OUT))/duckdb/bin/python $(CARGO) test -p duramen-store-arrow --features parquet
+	$(CARGO) clippy -p duramen-store-arrow -p duramen-parquet --all-targets --features duramen-store-arrow/parquet -- -D warnings
 
 test-s3: ## packs in object storage, read by ranges from an S3 server (needs Go and curl; fetches versitygw; MEGABYTES=1000)
 	@mkdir -p $(OUT)/s3

@@ -14,6 +14,7 @@ pub(crate) mod kv;
 pub(crate) mod listing;
 mod moment;
 mod pack;
+mod parquet;
 mod rows;
 mod session;
 mod shell;

@@ -326,6 +326,40 @@ impl<'s, S: Access> Events<'s, S> {
         })
     }
 
+    /// Shows the events of a range of numbers, the oldest first, until `show` breaks off, as of one moment.
+    ///
+    /// ```
+    /// use duramen_store::{Scope, Store};
+    /// use std::ops::ControlFlow;
+    /// # let store = Store::memory();
+    /// # let main = store.branch("main")?;
+    /// # let events = main.events();
+    /// events.append_batch((0..5).map(|n| ("tick", serde_json::json!({ "n": n }))))?;
+    /// let mut seen = Vec::new();
+    /// events.scan(3.., |event| {
+    ///     seen.push(event.seq);
+    ///     ControlFlow::Continue(())
+    /// })?;
+    /// assert_eq!(seen, [3, 4]);
+    /// # Ok::<(), duramen_store::StoreError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When the store cannot be read, or an event is damaged.
+    pub fn scan(
+        &self,
+        seqs: impl RangeBounds<u64>,
+        mut show: impl FnMut(Event) -> ControlFlow<()>,
+    ) -> Result<(), StoreError> {
+        let Some((start, end)) = numbers(seqs) else { return Ok(()) };
+        let (start, end) = self.keys().entries(start, end);
+        self.space.scope().read(|view| {
+            scan(view, &KeyRange::new(&start, Some(&end)), |key, value| {
+                Ok(show(Event::decode(decode_seq(key)?, value)?))
+            })
+        })
+    }
+
     /// The events of a type whose numbers are above `after`, the oldest first, at most `limit`.
     ///
     /// # Errors

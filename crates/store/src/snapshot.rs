@@ -108,6 +108,13 @@ impl Snapshot {
     }
 }
 
+/// Another one of the same moment.
+impl Clone for Snapshot {
+    fn clone(&self) -> Self {
+        self.share()
+    }
+}
+
 impl Drop for Snapshot {
     fn drop(&mut self) {
         self.engine.held().let_go(self.held);

@@ -5,8 +5,6 @@
 
 mod columns;
 mod error;
-mod pages;
-mod thrift;
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};

@@ -2,7 +2,7 @@
 
 use super::{
     handle::{self, Handle},
-    input, listing,
+    input, listing, parquet,
     upkeep::moment,
 };
 use crate::{
@@ -28,6 +28,10 @@ const RANGE_EXAMPLES: &str = "\
 Examples:
   duramen store event range --from 100 --to 200
   duramen store event range --newest --limit 10 --type login";
+const EXPORT_EXAMPLES: &str = "\
+Examples:
+  duramen store event export --parquet events.parquet
+  duramen store event export --parquet logins.parquet --type login --from 100";
 const BY_TYPE_EXAMPLES: &str = "\
 Examples:
   duramen store event by-type login --after 41";
@@ -70,6 +74,18 @@ pub(crate) enum Event {
     /// Print events in the order of their numbers
     #[command(after_help = RANGE_EXAMPLES)]
     Range(Range),
+    /// Write events into a Parquet file, for DuckDB and others
+    #[command(after_help = EXPORT_EXAMPLES)]
+    Export {
+        #[command(flatten)]
+        to: parquet::Target,
+        /// The first number
+        #[arg(long, value_name = "SEQ", default_value_t = 0)]
+        from: u64,
+        /// Only events of this type
+        #[arg(long = "type", value_name = "TYPE")]
+        kind: Option<String>,
+    },
     /// Print the events of a type
     #[command(after_help = BY_TYPE_EXAMPLES)]
     ByType {
@@ -168,6 +184,7 @@ pub(crate) fn run(handle: &Handle, verb: Event) -> Outcome {
             }
             Ok(ExitCode::SUCCESS)
         }),
+        Event::Export { kind, from, to } => parquet::events(handle, &to, from, kind),
         Event::ByType { kind, after, limit } => handle.look(|space| {
             let events = space.events().by_type(&kind, after, limit)?;
             if handle.json {

@@ -217,12 +217,14 @@ impl Handle {
         }
     }
 
-    /// As [`read`](Self::read), in the space of the branch that is meant.
+    /// As [`read`](Self::read), the state of the branch that is meant.
+    pub(crate) fn see(&self, work: impl FnOnce(&Snapshot) -> Outcome) -> Outcome {
+        self.read(|store| work(&moment::snapshot(store, &self.branch_name(store)?)?))
+    }
+
+    /// As [`see`](Self::see), in the space that is meant.
     pub(crate) fn look(&self, work: impl FnOnce(Space<'_, Snapshot>) -> Outcome) -> Outcome {
-        self.read(|store| {
-            let snapshot = moment::snapshot(store, &self.branch_name(store)?)?;
-            work(snapshot.space(self.space_name())?)
-        })
+        self.see(|snapshot| work(snapshot.space(self.space_name())?))
     }
 
     /// As [`write`](Self::write), in the space of the branch that is meant.

@@ -39,12 +39,14 @@ Examples:
 const SCAN_EXAMPLES: &str = "\
 Examples:
   duramen store json scan > documents.jsonl                      load reads it again
-  duramen store json scan --format csv --fields name,address.city";
+  duramen store json scan --format csv --fields name,address.city
+  duramen store json scan --parquet documents.parquet            for DuckDB, Polars and others";
 const LOAD_EXAMPLES: &str = "\
 Examples:
   duramen store json load < documents.jsonl                      lines like {\"key\": \"user:1\", \"value\": {\"name\": \"Ada\"}}
   duramen store json load --key id --prefix user: < users.jsonl  the documents themselves
-  duramen store json load --format csv --key id --infer < users.csv";
+  duramen store json load --format csv --key id --infer < users.csv
+  duramen store json load --parquet users.parquet --key id";
 const COUNT_EXAMPLES: &str = "\
 Examples:
   duramen store json count --prefix user:";
@@ -159,7 +161,7 @@ pub(crate) fn run(handle: &Handle, verb: Json) -> Outcome {
                 },
             )
         }),
-        Json::Scan(scan) => handle.look(|space| rows::scan(&space, &scan)),
+        Json::Scan(scan) => rows::scan(handle, &scan),
         Json::Load(load) => rows::load(handle, &load),
         Json::List(keys) => handle.look(|space| {
             listing::page(handle, &space.json().list(&keys.prefix, keys.after.as_deref(), keys.limit)?)

@@ -4,13 +4,14 @@ use super::{
     handle::Handle,
     input::{self, Input},
     listing::{self, Lines},
+    parquet,
 };
 use crate::{context::Outcome, failure::Failure};
 use clap::{Args, ValueEnum};
 use duramen_store::{filter, Branch, Snapshot, Space};
 use serde::Deserialize;
 use serde_json::{json, Map, Value};
-use std::{ops::ControlFlow, process::ExitCode};
+use std::{ops::ControlFlow, path::PathBuf, process::ExitCode};
 
 /// Documents of one commit of a load.
 const BATCH_DOCUMENTS: usize = 10_000;
@@ -39,6 +40,12 @@ pub(crate) struct Load {
     /// Of a CSV, take cells that are numbers, true or false as such, and leave out empty ones. Else all are text
     #[arg(long)]
     infer: bool,
+    /// Load the rows of this Parquet file instead of the standard input: a document a row, with a null left out
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "infer"])]
+    parquet: Option<PathBuf>,
+    /// The column of the Parquet file into which `scan --rest` put what did not fit
+    #[arg(long, value_name = "COLUMN", requires = "parquet")]
+    rest: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -52,6 +59,11 @@ pub(crate) struct Scan {
     /// The columns of a CSV: members (`a`, `a.b`), beside the key
     #[arg(long, value_name = "FIELD", value_delimiter = ',', required_if_eq("format", "csv"))]
     fields: Vec<String>,
+    /// Write a Parquet file instead: a row a document, a column a field
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "fields"])]
+    parquet: Option<PathBuf>,
+    #[command(flatten)]
+    columns: parquet::Columns,
 }
 
 #[derive(Deserialize)]
@@ -128,8 +140,11 @@ fn value_of(cell: &str, infer: bool) -> Value {
     }
 }
 
-/// Puts documents from the standard input.
+/// Puts documents from the standard input, or from a file.
 pub(crate) fn load(handle: &Handle, load: &Load) -> Outcome {
+    if let Some(path) = &load.parquet {
+        return parquet::load(handle, path, load.key.as_deref(), &load.prefix, load.rest.as_deref());
+    }
     let documents = read(&handle.input, load)?;
     handle.change(|space| {
         put(&space, &documents)?;
@@ -150,8 +165,15 @@ fn put(space: &Space<'_, Branch>, documents: &[(String, Value)]) -> Result<(), F
     Ok(())
 }
 
-/// Prints the documents of a space, in the order of their keys.
-pub(crate) fn scan(space: &Space<'_, Snapshot>, scan: &Scan) -> Outcome {
+/// Prints the documents of a space, in the order of their keys, or writes them to a file.
+pub(crate) fn scan(handle: &Handle, scan: &Scan) -> Outcome {
+    match &scan.parquet {
+        Some(path) => parquet::documents(handle, path, &scan.prefix, &scan.columns),
+        None => handle.look(|space| print(&space, scan)),
+    }
+}
+
+fn print(space: &Space<'_, Snapshot>, scan: &Scan) -> Outcome {
     let mut failed = None;
     let mut lines = Lines::new();
     let head = std::iter::once("key").chain(scan.fields.iter().map(String::as_str));

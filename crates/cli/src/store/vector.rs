@@ -4,6 +4,7 @@ use super::{
     handle::Handle,
     input,
     listing::{self, Keys},
+    parquet,
 };
 use crate::{context::Outcome, failure::Failure, output};
 use clap::{Args, Subcommand};
@@ -44,6 +45,9 @@ const SEARCH_EXAMPLES: &str = "\
 Examples:
   duramen store vector search words '[0.9, 0.1, 0]' --k 5
   duramen store vector search words - --filter 'year>=2020' --filter 'tag in [\"a\", \"b\"]' < query.json";
+const EXPORT_EXAMPLES: &str = "\
+Examples:
+  duramen store vector export words --parquet words.parquet";
 const COUNT_EXAMPLES: &str = "\
 Examples:
   duramen store vector count words";
@@ -112,6 +116,14 @@ pub(crate) enum Vector {
         #[command(flatten)]
         keys: Keys,
     },
+    /// Write the vectors of a collection into a Parquet file, for DuckDB and others
+    #[command(after_help = EXPORT_EXAMPLES)]
+    Export {
+        /// The collection's name
+        collection: String,
+        #[command(flatten)]
+        to: parquet::Target,
+    },
     /// Find the nearest vectors, exactly
     #[command(after_help = SEARCH_EXAMPLES)]
     Search {
@@ -139,6 +151,7 @@ pub(crate) struct Collection {
 
 pub(crate) fn run(handle: &Handle, verb: Vector) -> Outcome {
     match verb {
+        Vector::Export { collection, to } => parquet::vectors(handle, &to, &collection),
         Vector::Create { collection, dimension, metric } => handle.change(|space| {
             let made = space.vectors().create(&collection, dimension, metric)?;
             let answer = json!({

@@ -279,11 +279,30 @@ impl<'s, S: Access> Documents<'s, S> {
     pub fn scan(
         &self,
         prefix: &str,
+        show: impl FnMut(&str, &str) -> ControlFlow<()>,
+    ) -> Result<(), StoreError> {
+        self.scan_after(prefix, None, show)
+    }
+
+    /// As [`scan`](Self::scan), and only those after the key `after` if there is one: to go on where another scan broke off.
+    ///
+    /// # Errors
+    /// As [`scan`](Self::scan).
+    pub fn scan_after(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
         mut show: impl FnMut(&str, &str) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
         let root = keys::prefix(Primitive::Json, self.space.name());
-        let start = [&root[..], prefix.as_bytes()].concat();
+        let mut start = [&root[..], prefix.as_bytes()].concat();
         let end = end_of(&start);
+        if let Some(after) = after {
+            start = start.max([&root[..], after.as_bytes(), &[0]].concat());
+        }
+        if start >= end {
+            return Ok(());
+        }
         let mut damage = None;
         self.space.scope().read(|view| {
             view.scan(&KeyRange::new(&start, Some(&end)), &mut |key, _, text| match (

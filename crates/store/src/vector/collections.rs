@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::codes::Coding;
 use super::exact;
 use super::metric::Metric;
-use super::row::{check_dimension, check_vector, decode_row, encode_row, parse_metadata, VectorError};
+use super::row::{check_dimension, check_vector, decode_row, encode_row, parse_metadata, Row, VectorError};
 use super::search::Query;
 use crate::access::{Access, Edit, Space, View};
 use crate::error::StoreError;
@@ -451,6 +451,62 @@ impl<S: Access> Collection<'_, S> {
             key
         };
         Ok(Page { items: page.items.into_iter().map(strip).collect(), next: page.next.map(strip) })
+    }
+
+    /// Shows the vectors whose keys begin with `prefix`, after the key `after` if there is one, in their order, as of one
+    /// moment: the key, and the row where it lies.
+    ///
+    /// ```
+    /// use duramen_store::vector::Metric;
+    /// use duramen_store::{Scope, Store};
+    /// use std::ops::ControlFlow;
+    /// # let store = Store::memory();
+    /// # let main = store.branch("main")?;
+    /// main.vectors().create("points", 2, Metric::Euclidean)?;
+    /// let points = main.vectors().collection("points");
+    /// points.upsert_many([("a", [0.0, 0.0], None), ("b", [3.0, 4.0], None)])?;
+    /// points.scan("", Some("a"), |key, row| {
+    ///     assert_eq!((key, row.to_vec()), ("b", vec![3.0, 4.0]));
+    ///     ControlFlow::Continue(())
+    /// })?;
+    /// # Ok::<(), duramen_store::StoreError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there is no such collection, the store cannot be read, or a row is damaged.
+    pub fn scan(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        mut show: impl FnMut(&str, Row<'_>) -> ControlFlow<()>,
+    ) -> Result<(), StoreError> {
+        let root = self.prefix();
+        let mut start = root.clone();
+        start.extend_from_slice(prefix.as_bytes());
+        let end = end_of(&start);
+        if let Some(after) = after {
+            let mut behind = root.clone();
+            behind.extend_from_slice(after.as_bytes());
+            behind.push(0);
+            start = start.max(behind);
+        }
+        let mut failed = None;
+        self.space.scope().read(|view| {
+            self.meta_in(view)?;
+            if start[..] >= end[..] {
+                return Ok(());
+            }
+            view.scan(&KeyRange::new(&start, Some(&end)), &mut |key, _, row| {
+                let key = std::str::from_utf8(&key[root.len()..]);
+                match (key, decode_row(row)) {
+                    (Ok(key), Ok(row)) => return show(key, row),
+                    (Err(_), _) => failed = Some(StoreError::Damaged("a key is not text".into())),
+                    (_, Err(error)) => failed = Some(error.into()),
+                }
+                ControlFlow::Break(())
+            })
+        })?;
+        failed.map_or(Ok(()), Err)
     }
 
     /// The number of vectors.

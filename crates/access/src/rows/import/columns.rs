@@ -2,33 +2,25 @@
 
 use std::fs::File;
 use std::ops::ControlFlow;
-use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use duramen_parquet::{footer, BatchOf, Budget, Pages, BATCH_ROWS, LIST_VALUES_MAX};
 use parquet::basic::{ConvertedType, LogicalType, TimeUnit, Type as Physical};
 use parquet::column::reader::ColumnReaderImpl;
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, Int64Type};
 use parquet::errors::{ParquetError, Result as Read};
-use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
+use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor, Type};
 
 use super::error::TableError;
-use super::pages::{BatchOf, Budget, Pages};
-use super::thrift::{Broken, Reader};
 use crate::graph::Timestamp;
 use crate::rows::{Kind, Table};
 
-/// How many rows are in memory at a time.
-pub(super) const BATCH_ROWS: usize = 256;
-/// The longest footer, in bytes. It grows with the row groups and columns.
-pub(super) const FOOTER_BYTES_MAX: u64 = 16 << 20;
 /// How many rows a file may have, however short it is, and how many more for each of its bytes.
 const ROWS_MAX: (u64, u64) = (1 << 20, 64);
 /// The same of bytes of text, each of which counts in every row that has it.
 const TEXT_BYTES_MAX: (u64, u64) = (1 << 30, 1000);
-/// How deep columns lie in each other at most: a list of texts takes three.
-const SCHEMA_DEPTH_MAX: usize = 16;
 
 /// A table, open.
 pub(super) struct TableFile {
@@ -113,9 +105,7 @@ impl TableFile {
             return Err(damaged("it is no regular file".to_owned()));
         }
         let length = kind.len();
-        let footer = footer(&file, length).map_err(io)?.map_err(damaged)?;
-        let metadata = ParquetMetaDataReader::decode_metadata(&footer);
-        let metadata = metadata.map_err(|error| damaged(format!("its footer is malformed: {error}")))?;
+        let metadata = footer(&file, length).map_err(io)?.map_err(damaged)?;
         let mut opened = TableFile {
             table,
             path: path.clone(),
@@ -224,69 +214,6 @@ fn wanted(kind: Kind) -> &'static str {
         Kind::Count => "an integer of 64 bits",
         Kind::Time => "a timestamp of 64 bits, in UTC",
     }
-}
-
-/// The bytes of the footer, or what is wrong with it.
-fn footer(file: &File, length: u64) -> std::io::Result<Result<Vec<u8>, String>> {
-    const TAIL: u64 = 8;
-    if length < 3 * TAIL / 2 {
-        return Ok(Err(format!("it has {length} bytes")));
-    }
-    let mut tail = [0; TAIL as usize];
-    file.read_exact_at(&mut tail, length - TAIL)?;
-    let [a, b, c, d, magic @ ..] = tail;
-    match &magic {
-        b"PAR1" => {}
-        b"PARE" => return Ok(Err("it is encrypted".to_owned())),
-        _ => return Ok(Err("it does not end as a Parquet file ends".to_owned())),
-    }
-    let bytes = u64::from(u32::from_le_bytes([a, b, c, d]));
-    if bytes > FOOTER_BYTES_MAX.min(length - TAIL) {
-        return Ok(Err(format!(
-            "its footer says that it has {bytes} bytes, and {FOOTER_BYTES_MAX} are allowed, or what the file has"
-        )));
-    }
-    let mut footer = vec![0; bytes as usize];
-    file.read_exact_at(&mut footer, length - TAIL - bytes)?;
-    Ok(match check_schema(&footer) {
-        Ok(()) => Ok(footer),
-        Err(_) => {
-            Err(format!("its schema is malformed, or deeper than {SCHEMA_DEPTH_MAX} columns in each other"))
-        }
-    })
-}
-
-/// Whether the schema is as deep as one that the format's reader can walk, which goes down by calling itself.
-fn check_schema(footer: &[u8]) -> Result<(), Broken> {
-    let mut open: Vec<i64> = Vec::new();
-    Reader::new(footer).fields(&mut |reader, field, _| {
-        if field != 2 {
-            return Ok(false);
-        }
-        reader.structs(&mut |reader| {
-            let mut children = 0;
-            reader.fields(&mut |reader, field, _| {
-                if field == 5 {
-                    children = reader.integer()?;
-                }
-                Ok(field == 5)
-            })?;
-            if let Some(left) = open.last_mut() {
-                *left -= 1;
-            }
-            if children > 0 {
-                open.push(children);
-            }
-            while open.last() == Some(&0) {
-                open.pop();
-            }
-            if open.len() > SCHEMA_DEPTH_MAX {
-                return Err(Broken::Malformed);
-            }
-            Ok(())
-        })?;
-        Ok(true)
-    })
 }
 
 impl Column {
@@ -399,7 +326,7 @@ impl ColumnReader {
         let chunk = group.columns().get(column.leaf);
         let chunk =
             chunk.ok_or_else(|| ParquetError::General("the row group does not have it".to_owned()))?;
-        let (source, batch) = (Arc::clone(&file.file), Arc::new(BatchOf::default()));
+        let (source, batch) = (Arc::clone(&file.file), Arc::new(BatchOf::new(LIST_VALUES_MAX)));
         let pages = Pages::new(source, file.length, chunk, Arc::clone(budget), Arc::clone(&batch))?;
         let (descriptor, pages) = (Arc::clone(&column.descriptor), Box::new(pages));
         let typed = match column.kind {

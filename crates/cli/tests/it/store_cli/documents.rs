@@ -105,3 +105,39 @@ fn a_load_that_cannot_be_read_writes_nothing_and_says_where() {
     assert_eq!(shell.ok_fed(b"", &["json", "load"]), "loaded 0 documents\n");
     assert!(shell.fails(2, &["json", "scan", "--format", "csv"]).contains("--fields"));
 }
+
+#[test]
+fn tables_in_parquet_files_lose_documents_or_are_not_offered() {
+    let shell = Shell::new();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("documents.parquet");
+    let file = file.to_str().unwrap();
+    shell.ok(&["json", "set", "a", "$", r#"{"id": 7, "tags": ["x"]}"#]);
+    shell.ok(&["json", "set", "b", "$", r#"{"id": "eight"}"#]);
+    shell.ok(&["event", "append", "login", r#"{"user": 1}"#]);
+    shell.ok(&["vector", "create", "words", "--dimension", "2"]);
+    if cfg!(not(feature = "parquet")) {
+        for arguments in [
+            &["json", "scan", "--parquet", file][..],
+            &["json", "load", "--parquet", file],
+            &["event", "export", "--parquet", file],
+            &["vector", "export", "words", "--parquet", file],
+        ] {
+            let said = shell.fails(1, arguments);
+            assert!(said.contains("--features parquet"), "{said}");
+        }
+        return;
+    }
+    let said = shell.fails(1, &["json", "scan", "--parquet", file, "--sample", "1"]);
+    assert!(said.contains("field \"id\" of document \"b\" is text"), "{said}");
+    let rest = ["json", "scan", "--parquet", file, "--sample", "1", "--rest", "odd"];
+    assert_eq!(shell.ok(&rest), format!("wrote 2 documents to {file}\n"));
+    let load = ["json", "load", "--parquet", file, "--rest", "odd", "--space", "again"];
+    assert_eq!(shell.json(&load), json!({ "loaded": 2 }));
+    let scanned = shell.ok(&["json", "scan"]);
+    assert_eq!(shell.ok(&["json", "scan", "--space", "again"]), scanned);
+    shell.ok(&["json", "load", "--parquet", file, "--key", "key", "--prefix", "k:", "--space", "third"]);
+    assert_eq!(shell.ok(&["json", "get", "k:a", "key", "--space", "third"]), "\"a\"\n");
+    assert_eq!(shell.json(&["event", "export", "--parquet", file]), json!({ "file": file, "rows": 1 }));
+    assert_eq!(shell.json(&["vector", "export", "words", "--parquet", file])["rows"], 0);
+}

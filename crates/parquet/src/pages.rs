@@ -17,14 +17,16 @@ use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::serialized_reader::SerializedPageReader;
 use parquet::schema::types::ColumnDescPtr;
 
-use super::thrift::{Broken, Reader, FALSE};
+use crate::thrift::{Broken, Reader, FALSE};
 
 /// The longest page, in bytes, before or after compression.
-pub(super) const PAGE_BYTES_MAX: u64 = 128 << 20;
+pub const PAGE_BYTES_MAX: u64 = 128 << 20;
 /// The most bytes of pages in memory: of all columns, for one batch of rows.
-pub(super) const HELD_BYTES_MAX: u64 = 512 << 20;
+pub const HELD_BYTES_MAX: u64 = 512 << 20;
 /// The most values of a column of lists that are read for one batch of rows.
-pub(super) const LIST_VALUES_MAX: u64 = 4 << 20;
+pub const LIST_VALUES_MAX: u64 = 4 << 20;
+/// How many rows are in memory at a time.
+pub const BATCH_ROWS: usize = 256;
 /// The longest head of a page, in bytes: it can have the least and the greatest value of the page.
 const HEAD_BYTES_MAX: usize = 4 << 20;
 
@@ -46,24 +48,37 @@ const ENCODINGS: [&str; 10] = [
 
 /// What the columns of a row group have in memory.
 #[derive(Debug, Default)]
-pub(super) struct Budget {
+pub struct Budget {
     held: AtomicU64,
 }
 
 /// The rows that are read of a column.
-#[derive(Debug, Default)]
-pub(super) struct BatchOf {
+#[derive(Debug)]
+pub struct BatchOf {
     /// Whether no page was read for them yet.
     is_new: AtomicBool,
     /// How many values of lists may still come for them.
-    list_values: AtomicU64,
+    list_values: Arc<AtomicU64>,
+    list_values_max: u64,
 }
 
 impl BatchOf {
+    /// Rows of a column that has at most so many values of lists in one batch.
+    pub fn new(list_values_max: u64) -> BatchOf {
+        let list_values = Arc::new(AtomicU64::new(list_values_max));
+        BatchOf { is_new: AtomicBool::new(true), list_values, list_values_max }
+    }
+
+    /// Rows of another column, whose values of lists count together with those of this one.
+    pub fn beside(&self) -> BatchOf {
+        let (list_values, list_values_max) = (Arc::clone(&self.list_values), self.list_values_max);
+        BatchOf { is_new: AtomicBool::new(true), list_values, list_values_max }
+    }
+
     /// Another batch begins; that before it is gone.
-    pub(super) fn begin(&self) {
+    pub fn begin(&self) {
         self.is_new.store(true, Ordering::Relaxed);
-        self.list_values.store(LIST_VALUES_MAX, Ordering::Relaxed);
+        self.list_values.store(self.list_values_max, Ordering::Relaxed);
     }
 }
 
@@ -84,7 +99,7 @@ impl Held {
 }
 
 /// The pages of a column in one row group.
-pub(super) struct Pages {
+pub struct Pages {
     inner: SerializedPageReader<File>,
     file: Arc<File>,
     at: u64,
@@ -126,7 +141,10 @@ fn refused(what: impl Into<String>) -> ParquetError {
 
 impl Pages {
     /// The pages of a chunk of `file`, whose place the footer says.
-    pub(super) fn new(
+    ///
+    /// # Errors
+    /// When the chunk lies beyond the end of the file or in another one, or is compressed by something that is not read.
+    pub fn new(
         file: Arc<File>,
         length: u64,
         chunk: &ColumnChunkMetaData,
@@ -275,8 +293,7 @@ impl Pages {
         let others = self.budget.held.fetch_add(self.held.all(), Ordering::Relaxed);
         if others + self.held.all() > HELD_BYTES_MAX {
             return Err(refused(format!(
-                "the pages of {} rows have more than {HELD_BYTES_MAX} bytes: write smaller pages or row groups",
-                super::columns::BATCH_ROWS
+                "the pages of {BATCH_ROWS} rows have more than {HELD_BYTES_MAX} bytes: write smaller pages or row groups"
             )));
         }
         if !self.is_list || head.kind == 2 {
@@ -288,10 +305,9 @@ impl Pages {
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(head.values));
         enough.map(drop).map_err(|_| {
             refused(format!(
-                "a page has {} values of lists, and for {} rows {LIST_VALUES_MAX} are allowed: write smaller pages or row \
+                "a page has {} values of lists, and for {BATCH_ROWS} rows {} are allowed: write smaller pages or row \
                  groups",
-                head.values,
-                super::columns::BATCH_ROWS
+                head.values, self.batch.list_values_max
             ))
         })
     }

@@ -2,7 +2,7 @@
 
 /// What came instead of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Broken {
+pub(crate) enum Broken {
     /// The bytes end before it does.
     Short,
     /// It is none.
@@ -14,7 +14,7 @@ const DEPTH_MAX: u8 = 16;
 
 /// A value of the protocol.
 const TRUE: u8 = 1;
-pub(super) const FALSE: u8 = 2;
+pub(crate) const FALSE: u8 = 2;
 const BYTE: u8 = 3;
 const DOUBLE: u8 = 7;
 const BINARY: u8 = 8;
@@ -24,7 +24,7 @@ const MAP: u8 = 11;
 const STRUCT: u8 = 12;
 
 /// Bytes, and how far they were read.
-pub(super) struct Reader<'a> {
+pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
     depth: u8,
@@ -34,17 +34,17 @@ pub(super) struct Reader<'a> {
 type Take<'t, 'a> = &'t mut dyn FnMut(&mut Reader<'a>, i64, u8) -> Result<bool, Broken>;
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> Reader<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Reader<'a> {
         Reader { bytes, at: 0, depth: 0 }
     }
 
     /// How many bytes were read.
-    pub(super) fn at(&self) -> usize {
+    pub(crate) fn at(&self) -> usize {
         self.at
     }
 
     /// Reads a struct. The fields that `take` does not read are passed over.
-    pub(super) fn fields(&mut self, take: Take<'_, 'a>) -> Result<(), Broken> {
+    pub(crate) fn fields(&mut self, take: Take<'_, 'a>) -> Result<(), Broken> {
         self.deeper(|reader| {
             let mut number = 0_i64;
             loop {
@@ -65,7 +65,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a list of structs, and calls `each` at each of them.
-    pub(super) fn structs(
+    pub(crate) fn structs(
         &mut self,
         each: &mut dyn FnMut(&mut Reader<'a>) -> Result<(), Broken>,
     ) -> Result<(), Broken> {
@@ -77,7 +77,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a whole number of any width.
-    pub(super) fn integer(&mut self) -> Result<i64, Broken> {
+    pub(crate) fn integer(&mut self) -> Result<i64, Broken> {
         let raw = self.varint()?;
         Ok((raw >> 1) as i64 ^ -((raw & 1) as i64))
     }
