@@ -2,6 +2,7 @@
 //!
 //! One idea a file. Whatever may wait, for a lock, the disk or another process, is done without the interpreter's lock.
 
+mod arrow;
 mod blobs;
 mod branch;
 mod data;
@@ -29,6 +30,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<branch::Snapshot>()?;
     module.add_class::<transaction::Transaction>()?;
     module.add_class::<scope::Space>()?;
+    module.add_class::<arrow::ArrowTable>()?;
     module.add_class::<data::Kv>()?;
     module.add_class::<data::PairIterator>()?;
     module.add_class::<data::Cells>()?;

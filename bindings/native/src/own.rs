@@ -38,11 +38,21 @@ impl<T> Own<T> {
     }
 
     pub(crate) fn get(&self) -> Result<&T, StoreError> {
+        self.check()?;
+        self.inner.as_ref().ok_or(StoreError::Closed)
+    }
+
+    pub(crate) fn get_mut(&mut self) -> Result<&mut T, StoreError> {
+        self.check()?;
+        self.inner.as_mut().ok_or(StoreError::Closed)
+    }
+
+    fn check(&self) -> Result<(), StoreError> {
         if self.forks != FORKS.load(Ordering::Relaxed) {
             let reason = "it was opened before this process was forked; open it again here".to_owned();
             return Err(StoreError::InvalidInput { what: "a store of another process", reason });
         }
-        self.inner.as_ref().ok_or(StoreError::Closed)
+        Ok(())
     }
 }
 

@@ -46,8 +46,8 @@ impl Vectors {
 /// A collection of vectors.
 #[pyclass(frozen, module = "duramen_native._native")]
 pub(crate) struct Collection {
-    place: Place,
-    name: String,
+    pub(crate) place: Place,
+    pub(crate) name: String,
 }
 
 /// A copy of a vector of numpy (float32), or of a sequence of numbers: other threads may write to the array as soon as they have the

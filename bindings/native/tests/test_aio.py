@@ -31,6 +31,10 @@ def test_a_hundred_tasks_lose_no_count_and_all_kinds_of_data_are_there(tmp_path:
             await asyncio.gather(*(task(number) for number in range(100)))
             assert await main.kv.get("count") == 100
             assert [value async for _, value in main.kv.scan(prefix="task/")] == list(range(100))
+            await main.kv.put("session", 1, ttl=3600)
+            assert await main.kv.ttl("session") and await main.kv.persist("session")
+            assert (await main.blobs.put("blob", b"film"))["bytes"] == 4
+            assert await main.blobs.get("blob", 1) == b"ilm" and await main.blobs.list() == ["blob"]
             version = await main.state.set("cell", 1)
             with pytest.raises(Conflict):
                 await main.state.cas("cell", (version or 0) + 7, 2)

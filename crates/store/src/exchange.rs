@@ -125,9 +125,10 @@ fn fill(
     let mut failed = None;
     let mut entries = expiry::Checked::default();
     let mut take = |view: &dyn View, key: &[u8], value: &[u8]| -> Result<(), StoreError> {
-        for wrong in
-            [entries.row(view, key, value)?, blob::check_row(view, key, value)?].into_iter().flatten()
-        {
+        let wrong = entries
+            .row(view, key, value)?
+            .map_or_else(|| blob::check_row(view, key, value), |it| Ok(Some(it)));
+        if let Some(wrong) = wrong? {
             return Err(not_whole(&wrong));
         }
         if !keys::is_derived(key) {

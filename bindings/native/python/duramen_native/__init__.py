@@ -2,6 +2,7 @@
 
 from . import aio
 from ._native import (
+    ArrowTable,
     Branch,
     Blobs,
     Cells,
@@ -26,6 +27,7 @@ from ._native import (
 )
 
 __all__ = [
+    "ArrowTable",
     "Branch",
     "Blobs",
     "Cells",

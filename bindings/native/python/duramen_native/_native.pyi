@@ -14,6 +14,7 @@ __all__ = [
     "InvalidRequest",
     "Conflict",
     "StoreFailed",
+    "ArrowTable",
     "Store",
     "Branch",
     "Snapshot",
@@ -31,6 +32,9 @@ __all__ = [
     "Follower",
     "Watch",
 ]
+
+class _HasArrowStream(Protocol):
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
 
 _Key = str | bytes | int
 _Value = None | bool | int | float | str | bytes | list[Any] | tuple[Any, ...] | dict[str, Any]
@@ -133,6 +137,28 @@ class Kv:
     def __setitem__(self, key: _Key, value: _Value, /) -> None: ...
     def __delitem__(self, key: _Key, /) -> None: ...
     def __iter__(self) -> PairIterator: ...
+    def to_arrow(
+        self,
+        prefix: _Key | None = None,
+        *,
+        sample: int = 1000,
+        rest: str | None = None,
+        batch_rows: int | None = None,
+    ) -> ArrowTable: ...
+    def load_arrow(
+        self,
+        data: _HasArrowStream,
+        *,
+        key: str = "key",
+        value: str = "value",
+        rest: str | None = None,
+        keep_nulls: bool = False,
+    ) -> int: ...
+
+@final
+class ArrowTable:
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
+    def __arrow_c_schema__(self) -> Any: ...
 
 @final
 class PairIterator(Iterator[tuple[str | bytes, Any]]):
@@ -172,6 +198,9 @@ class Events:
     def first(self) -> int: ...
     def trim(self, before: int) -> int: ...
     def since(self, at_ms: int) -> int: ...
+    def to_arrow(
+        self, start: int = 0, *, event_type: str | None = None, batch_rows: int | None = None
+    ) -> ArrowTable: ...
     def __len__(self) -> int: ...
 
 @final
@@ -181,6 +210,25 @@ class Documents:
     def delete(self, key: str, path: str = "$") -> bool: ...
     def merge_patch(self, key: str, patch: Any) -> int | None: ...
     def keys(self, prefix: str = "", *, after: str | None = None, limit: int = 1000) -> list[str]: ...
+    def to_arrow(
+        self,
+        prefix: str = "",
+        *,
+        key_column: str = "key",
+        sample: int = 1000,
+        rest: str | None = None,
+        batch_rows: int | None = None,
+    ) -> ArrowTable: ...
+    def load_arrow(
+        self,
+        data: _HasArrowStream,
+        *,
+        key: str | None = ...,
+        keep_key: bool = False,
+        prefix: str = "",
+        rest: str | None = None,
+        keep_nulls: bool = False,
+    ) -> int: ...
     def find(
         self,
         filter: _Filter | None = None,
@@ -220,6 +268,15 @@ class Vectors:
 
 @final
 class Collection:
+    def to_arrow(self, prefix: str = "", *, batch_rows: int | None = None) -> ArrowTable: ...
+    def load_arrow(
+        self,
+        data: _HasArrowStream,
+        *,
+        key: str = "key",
+        vector: str = "vector",
+        metadata: str | None = None,
+    ) -> int: ...
     @property
     def name(self) -> str: ...
     def upsert(self, key: str, vector: _Vector, metadata: Any = None) -> int | None: ...

@@ -92,6 +92,9 @@ class Kv(_Handle[_native.Kv]):
 
     put = _call(_native.Kv.put)
     put_many = _call(_native.Kv.put_many)
+    ttl = _call(_native.Kv.ttl)
+    expire = _call(_native.Kv.expire)
+    persist = _call(_native.Kv.persist)
     get = _call(_native.Kv.get)
     get_many = _call(_native.Kv.get_many)
     contains = _call(_native.Kv.__contains__)
@@ -115,6 +118,16 @@ class Kv(_Handle[_native.Kv]):
         while page := await self._threads.run(lambda: list(islice(rows, ROWS))):
             for row in page:
                 yield row
+
+
+class Blobs(_Handle[_native.Blobs]):
+    """The blobs of a space."""
+
+    put = _call(_native.Blobs.put)
+    get = _call(_native.Blobs.get)
+    info = _call(_native.Blobs.info)
+    delete = _call(_native.Blobs.delete)
+    list = _call(_native.Blobs.list)
 
 
 class Cells(_Handle[_native.Cells]):
@@ -190,6 +203,10 @@ class _Scope(_Handle[_Data]):
     @property
     def kv(self) -> Kv:
         return Kv(self._threads, self._native.kv)
+
+    @property
+    def blobs(self) -> Blobs:
+        return Blobs(self._threads, self._native.blobs)
 
     @property
     def state(self) -> Cells:
