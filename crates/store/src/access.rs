@@ -42,6 +42,14 @@ pub trait View {
     /// No cell has a version below this, whenever it was written.
     fn floor(&self) -> u64;
 
+    /// As [`scan`](Self::scan), of what follows from other data and is hidden: nobody depends on it.
+    fn scan_derived(&self, range: &KeyRange<'_>, row: &mut RowVisitor<'_>) -> Result<(), StoreError> {
+        self.scan(range, row)
+    }
+
+    /// Told of each pair that was shown and ends, and when.
+    fn shows_until(&self, _end_ms: i64) {}
+
     /// The time that it is as of, in milliseconds since 1970 (UTC): pairs that end by then are hidden.
     fn now_ms(&self) -> i64;
 }

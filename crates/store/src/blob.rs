@@ -17,7 +17,7 @@ use crate::keys::{self, KeyBuf, Primitive};
 use crate::kv::{count_keys, list_keys, Page};
 use crate::names::check_key;
 
-pub(crate) use chunks::{are_alike, check, check_row, copy, maintain, Orphans};
+pub(crate) use chunks::{are_alike, check, copy, maintain, Checked, Marks};
 pub use reader::BlobReader;
 pub(crate) use upload::Uploads;
 

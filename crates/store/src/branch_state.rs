@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use duramen_tree::{Forest, NodeId, Tree};
 
-use crate::blob::Orphans;
+use crate::blob::Marks;
 use crate::error::StoreError;
 use crate::expiry::Due;
 use crate::history::{Keep, Points};
@@ -65,7 +65,7 @@ pub(crate) struct BranchState {
     keeps_each: AtomicBool,
     indexes: Known,
     due: Due,
-    orphans: Orphans,
+    marks: Marks,
     deleted: AtomicBool,
 }
 
@@ -100,8 +100,8 @@ impl BranchState {
         let (floor, deleted) = (AtomicU64::new(0), AtomicBool::new(false));
         let keeps_each = AtomicBool::new(meta.points.keep().is_some_and(Keep::is_each_commit));
         let (slot, meta, indexes) = (RwLock::new(slot), Mutex::new(meta), Known::default());
-        let (due, orphans) = (Due::default(), Orphans::default());
-        Self { id, name, slot, meta, floor, keeps_each, indexes, due, orphans, deleted }
+        let (due, marks) = (Due::default(), Marks::default());
+        Self { id, name, slot, meta, floor, keeps_each, indexes, due, marks, deleted }
     }
 
     pub(crate) fn with_floor(self, floor: u64) -> Self {
@@ -184,7 +184,7 @@ impl BranchState {
         let slot = self.slot.write();
         self.indexes.forget();
         self.due.forget();
-        self.orphans.forget();
+        self.marks.expect();
         slot
     }
 
@@ -206,14 +206,14 @@ impl BranchState {
         &self.due
     }
 
-    /// What is known of chunks of the branch that belong to no blob.
-    pub(crate) fn orphans(&self) -> &Orphans {
-        &self.orphans
+    /// Whether chunks of the branch may be marked that belong to no blob.
+    pub(crate) fn marks(&self) -> &Marks {
+        &self.marks
     }
 
-    /// Whether pairs may have to be deleted at a time, or chunks of no blob. A tree that nobody has looked at yet is not fetched for that.
+    /// Whether pairs may have to be deleted at a time, or marked chunks. A tree that nobody has looked at yet is not fetched for that.
     pub(crate) fn is_due(&self, now_ms: i64) -> bool {
-        (self.due.has_come(now_ms) || self.orphans.may_be()) && matches!(&*self.slot.read(), Slot::Open(_))
+        (self.due.has_come(now_ms) || self.marks.may_be()) && matches!(&*self.slot.read(), Slot::Open(_))
     }
 
     pub(crate) fn share(&self) -> Slot {

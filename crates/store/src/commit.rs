@@ -59,9 +59,11 @@ impl Engine {
         writer: &mut Writer,
         branch: &BranchState,
     ) -> Result<u64, StoreError> {
+        self.check_poison()?;
         if writer.batch().has_blobs() {
             let tree = branch.tree(self.forest())?;
             blob::maintain(self.forest(), &tree, writer.batch_mut())?;
+            branch.marks().expect();
         }
         if branch.indexes().concern(writer.batch()) {
             // The writer's lock keeps the tree as it is, and others go on reading it.

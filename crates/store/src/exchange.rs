@@ -123,11 +123,12 @@ fn fill(
 ) -> Result<u64, StoreError> {
     let (mut next, mut end, mut rows) = (0, 0, 0_u64);
     let mut failed = None;
-    let mut entries = expiry::Checked::default();
+    let (mut entries, mut blobs) = (expiry::Checked::default(), blob::Checked::default());
     let mut take = |view: &dyn View, key: &[u8], value: &[u8]| -> Result<(), StoreError> {
-        let wrong = entries
-            .row(view, key, value)?
-            .map_or_else(|| blob::check_row(view, key, value), |it| Ok(Some(it)));
+        let wrong = match entries.row(view, key, value)? {
+            Some(wrong) => Ok(Some(wrong)),
+            None => blobs.row(view, key, value),
+        };
         if let Some(wrong) = wrong? {
             return Err(not_whole(&wrong));
         }

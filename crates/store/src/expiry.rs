@@ -79,7 +79,11 @@ pub(crate) fn value(bytes: &[u8]) -> &[u8] {
 pub(crate) fn live<'b, V: View + ?Sized>(view: &V, bytes: &'b [u8]) -> Option<&'b [u8]> {
     match split(bytes) {
         (None, value) => Some(value),
-        (Some(end), value) => (end > view.now_ms()).then_some(value),
+        (Some(end), value) if end > view.now_ms() => {
+            view.shows_until(end);
+            Some(value)
+        }
+        (Some(_), _) => None,
     }
 }
 
@@ -107,11 +111,15 @@ pub(crate) fn entry_of(key: &[u8], value: &[u8]) -> Option<Vec<u8>> {
 pub(crate) fn count_gone(view: &dyn View, start: &[u8], end: &[u8]) -> Result<u64, StoreError> {
     let (first, last) = keys::ALL_EXPIRIES;
     let (mut found, mut now_ms) = (Vec::new(), None);
-    view.scan(&KeyRange::new(&first, Some(&last)), &mut |entry, _, _| {
+    view.scan_derived(&KeyRange::new(&first, Some(&last)), &mut |entry, _, _| {
         // The time is only asked for where there is such an entry.
         let now_ms = *now_ms.get_or_insert_with(|| view.now_ms());
         match keys::split_expiry(entry) {
-            Some((at, _)) if at > now_ms => return ControlFlow::Break(()),
+            Some((at, _)) if at > now_ms => {
+                // The next that ends may be one of those that are counted.
+                view.shows_until(at);
+                return ControlFlow::Break(());
+            }
             Some((_, row)) if (start..end).contains(&row) => found.push(row.to_vec()),
             Some(_) | None => {}
         }
@@ -201,6 +209,10 @@ impl Due {
             }
         }
         if entries.is_empty() {
+            if next <= now_ms {
+                // A commit that was refused had said so.
+                self.forget();
+            }
             return Ok(());
         }
         match entries.iter().find(|(_, is_there)| !**is_there) {
@@ -294,7 +306,7 @@ impl Checked {
             self.entries += 1;
         } else if is_expiring(key, bytes) {
             self.pairs += 1;
-            let at = split(bytes).0.filter(|at| *at >= 0);
+            let at = split(bytes).0.filter(|at| (0..NONE).contains(at));
             let there = at.map_or(Ok(false), |at| view.get(&keys::expiry(at, key), &mut |_, _| {}))?;
             if !there {
                 return Ok(Some(format!("no entry says when {} ends", keys::display(key))));

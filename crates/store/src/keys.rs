@@ -142,9 +142,6 @@ pub(crate) fn split_expiry(key: &[u8]) -> Option<(i64, &[u8])> {
 /// What the keys of the chunks of blobs begin with. They belong to their rows, and are hidden as entries are.
 const CHUNKS: u8 = 0x63;
 
-/// Where all chunks of blobs are.
-pub(crate) const ALL_CHUNKS: ([u8; 1], [u8; 1]) = ([CHUNKS], [CHUNKS + 1]);
-
 /// The key of a chunk of a blob.
 pub(crate) fn chunk(id: &[u8; 16], number: u32) -> KeyBuf {
     let mut key = KeyBuf::new();
@@ -154,12 +151,48 @@ pub(crate) fn chunk(id: &[u8; 16], number: u32) -> KeyBuf {
     key
 }
 
+/// What the keys of the marks of blobs begin with whose chunks belong to no row, or not yet.
+const MARKS: u8 = 0x64;
+
+/// Where all marks are.
+pub(crate) const ALL_MARKS: ([u8; 1], [u8; 1]) = ([MARKS], [MARKS + 1]);
+
+/// The key of the mark of a blob's chunks.
+pub(crate) fn mark(id: &[u8; 16]) -> KeyBuf {
+    let mut key = KeyBuf::new();
+    key.push(MARKS);
+    key.extend_from_slice(id);
+    key
+}
+
+/// The number of a blob whose chunks are marked.
+pub(crate) fn split_mark(key: &[u8]) -> Option<[u8; 16]> {
+    key.strip_prefix(&[MARKS])?.try_into().ok()
+}
+
+/// Whether a key that is hidden has the form of those that are written.
+pub(crate) fn is_well_formed(key: &[u8], chunks_max: u64) -> bool {
+    let is_chunk = |key: &[u8]| {
+        let number = key.get(17..).and_then(|number| Some(u32::from_be_bytes(number.try_into().ok()?)));
+        number.is_some_and(|number| u64::from(number) < chunks_max)
+    };
+    match key.first() {
+        Some(&EXPIRIES) => {
+            split_expiry(key).is_some_and(|(_, row)| row.first() == Some(&(Primitive::Kv as u8)))
+        }
+        Some(&CHUNKS) => is_chunk(key),
+        Some(&MARKS) => split_mark(key).is_some(),
+        // What belongs to an index is known by its declaration.
+        _ => true,
+    }
+}
+
 /// Where the entries of all indexes are.
 pub(crate) const ALL_ENTRIES: ([u8; 1], [u8; 1]) = ([ENTRIES], [ENTRIES + 1]);
 
-/// Whether a key of the tree is that of an entry of an index or of a pair that ends, or of a chunk of a blob.
+/// Whether a key of the tree is that of an entry of an index or of a pair that ends, or of a chunk of a blob or its mark.
 pub(crate) fn is_derived(key: &[u8]) -> bool {
-    matches!(key.first(), Some(&ENTRIES | &EXPIRIES | &CHUNKS))
+    matches!(key.first(), Some(&ENTRIES | &EXPIRIES | &CHUNKS | &MARKS))
 }
 
 /// Takes a key of the tree apart; none for an entry of an index.

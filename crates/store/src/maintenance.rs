@@ -113,7 +113,7 @@ fn evict_tree(engine: &Engine, tree: &Tree, spare: usize) -> usize {
     freed
 }
 
-/// Deletes the pairs whose time has passed, and chunks of blobs that were never put.
+/// Deletes the pairs whose time has passed, and chunks of blobs that were deleted, or never put.
 fn delete_gone(engine: &Engine) {
     // Whoever is far behind waits for this thread.
     if engine.check_writable().is_err() || engine.is_far_behind() {
@@ -126,7 +126,7 @@ fn delete_gone(engine: &Engine) {
     };
     for branch in branches {
         // One that was deleted meanwhile has none.
-        let deleted = engine.delete_gone(&branch).and_then(|_| engine.delete_orphans(&branch));
+        let deleted = engine.delete_gone(&branch).and_then(|_| engine.delete_marked(&branch));
         if let Err(error) = deleted {
             log::debug!("what is over stays for now: branch {}, {error}", branch.name());
         }

@@ -78,6 +78,10 @@ pub struct Savepoint(u64);
 impl Transaction {
     fn begin(branch: &Branch, reads: Option<RefCell<Reads>>) -> Result<Self, StoreError> {
         let snapshot = branch.snapshot()?;
+        if reads.is_some() {
+            // What ends does so before it, or after it: its beginning is one moment.
+            snapshot.now_ms();
+        }
         let mut batch = Batch::default();
         batch.begin(|header| record::writes_header(header, branch.state.id()));
         let (depends, savepoints) = (RefCell::default(), RefCell::default());
@@ -146,6 +150,10 @@ impl Transaction {
             let now = state.tree(engine.forest())?;
             let then = snapshot.tree();
             let (now_floor, then_floor) = (now.floor(), snapshot.floor());
+            if reads.as_ref().is_some_and(|reads| reads.borrow().is_over()) {
+                let key = "a pair that it read, whose time is over".to_owned();
+                return Err(StoreError::TransactionConflict { key });
+            }
             if !now.same(then) || now_floor != then_floor {
                 let times =
                     Times { forest: engine.forest(), then: (then, then_floor), now: (&now, now_floor) };
@@ -254,6 +262,16 @@ impl View for Work<'_> {
 
     fn floor(&self) -> u64 {
         self.0.snapshot.floor()
+    }
+
+    fn scan_derived(&self, range: &KeyRange<'_>, row: &mut RowVisitor<'_>) -> Result<(), StoreError> {
+        self.0.overlay(|overlay| overlay.scan(range, row))
+    }
+
+    fn shows_until(&self, end_ms: i64) {
+        if let Some(reads) = &self.0.reads {
+            reads.borrow_mut().add_end(end_ms);
+        }
     }
 
     fn now_ms(&self) -> i64 {

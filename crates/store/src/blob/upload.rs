@@ -6,7 +6,7 @@ use std::io::Read;
 use duramen_base::entropy;
 use parking_lot::Mutex;
 
-use super::chunks::{chunk_key, delete_chunks};
+use super::chunks::chunk_key;
 use super::{BlobInfo, Id, BLOB_BYTES_MAX, CHUNK_BYTES};
 use crate::access::Access;
 use crate::branch::Branch;
@@ -43,14 +43,15 @@ impl<'u> Upload<'u> {
         Self { branch, id, chunks: 0, done: false }
     }
 
-    /// Writes chunks, the last of which may be shorter.
+    /// Writes chunks, the last of which may be shorter, and the mark that they belong to no row yet.
     fn write(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
         let (id, first) = (self.id, self.chunks);
         self.branch.write(|edit| {
             for (number, chunk) in (first..).zip(bytes.chunks(CHUNK_BYTES)) {
                 edit.put(&chunk_key(&id, number), &mut |out| out.extend_from_slice(chunk))?;
             }
-            Ok(())
+            // Each time: of a branch that is reset meanwhile, it is gone.
+            edit.put(&keys::mark(&id), &mut |_| {})
         })?;
         self.chunks += bytes.len().div_ceil(CHUNK_BYTES) as u64;
         Ok(())
@@ -59,14 +60,14 @@ impl<'u> Upload<'u> {
 
 impl Drop for Upload<'_> {
     fn drop(&mut self) {
+        self.branch.engine().uploads().0.lock().remove(&(self.branch.state.id(), self.id));
         if !self.done && self.chunks > 0 {
-            // What stays is found and deleted when the branch is looked at anew.
-            if let Err(error) = delete_chunks(self.branch, &self.id) {
+            // What is not deleted now is deleted by the thread of the store, or by the next that opens it.
+            self.branch.state.marks().expect();
+            if let Err(error) = self.branch.engine().delete_marked(&self.branch.state) {
                 log::debug!("chunks of a blob that was not put stay for now: {error}");
-                self.branch.state.orphans().forget();
             }
         }
-        self.branch.engine().uploads().0.lock().remove(&(self.branch.state.id(), self.id));
     }
 }
 
@@ -102,6 +103,7 @@ pub(super) fn put(branch: &Branch, at: &[u8], mut reader: impl Read) -> Result<B
         if bytes > 0 && !edit.get(&chunk_key(&info.id, 0), &mut |_, _| {})? {
             return Err(StoreError::TransactionConflict { key: keys::display(at) });
         }
+        edit.delete(&keys::mark(&info.id))?;
         edit.put(at, &mut |out| info.encode(out))
     })?;
     upload.done = true;

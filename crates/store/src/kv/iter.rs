@@ -109,7 +109,8 @@ impl<S: Access> Iterator for Iter<'_, S> {
         if self.failed {
             return None;
         }
-        if self.front.is_empty() {
+        // All of a batch may be hidden.
+        while self.front.is_empty() && self.start < self.end {
             match self.read(false) {
                 Ok(pairs) => self.front = pairs,
                 Err(error) => return self.end_with(error),
@@ -124,7 +125,7 @@ impl<S: Access> DoubleEndedIterator for Iter<'_, S> {
         if self.failed {
             return None;
         }
-        if self.back.is_empty() {
+        while self.back.is_empty() && self.start < self.end {
             match self.read(true) {
                 // Read backwards, the first one is next.
                 Ok(pairs) => self.back = pairs.into_iter().rev().collect(),

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
+use duramen_base::clock;
 use duramen_tree::{Forest, KeyRange, Tree};
 
 use crate::error::StoreError;
@@ -59,6 +60,8 @@ pub(super) struct Reads {
     keys: BTreeSet<Vec<u8>>,
     ranges: BTreeSet<Span>,
     bytes: usize,
+    /// When the first of the pairs ends that were read and end.
+    end_ms: Option<i64>,
 }
 
 impl Reads {
@@ -87,6 +90,16 @@ impl Reads {
             self.ranges.insert(span);
         }
         Ok(())
+    }
+
+    /// Notes that a pair was read that ends.
+    pub(super) fn add_end(&mut self, end_ms: i64) {
+        self.end_ms = Some(self.end_ms.map_or(end_ms, |known| known.min(end_ms)));
+    }
+
+    /// Whether a pair that was read is over by now: others have seen that it is gone, and no version says so.
+    pub(super) fn is_over(&self) -> bool {
+        self.end_ms.is_some_and(|end_ms| end_ms <= clock::steady_unix_ms())
     }
 
     fn grow(&mut self, bytes: usize) -> Result<(), StoreError> {

@@ -442,3 +442,80 @@ fn a_time_to_live_has_limits() {
     main.kv().put_with_ttl(vec![7_u8; 8192], 1, HOUR).unwrap();
     is_whole(&store, "limits");
 }
+
+/// X2: what is hidden ends no iteration, however much of it there is.
+#[test]
+fn an_iteration_goes_on_behind_what_is_over() {
+    let store = Store::memory();
+    let main = store.branch("main").unwrap();
+    main.transact(|tx| {
+        for number in 0..3000_u64 {
+            tx.kv().put_with_ttl(number, "x".repeat(1000), Duration::from_millis(30))?;
+        }
+        tx.kv().put("first\0", 1)?;
+        tx.kv().put(u64::MAX, 2).map(drop)
+    })
+    .unwrap();
+    let held = main.snapshot().unwrap();
+    std::thread::sleep(Duration::from_millis(40));
+    let values = |backwards: bool| -> Vec<i64> {
+        let pairs = held.kv().iter(..).unwrap();
+        let value = |pair: Result<duramen_store::kv::Pair, StoreError>| pair.unwrap().1.as_i64().unwrap();
+        match backwards {
+            true => pairs.rev().map(value).collect(),
+            false => pairs.map(value).collect(),
+        }
+    };
+    assert_eq!((values(false), values(true)), (vec![1, 2], vec![2, 1]));
+    let mut both = held.kv().iter(..).unwrap();
+    assert_eq!(both.next_back().unwrap().unwrap().1, 2.into());
+    assert_eq!(both.next().unwrap().unwrap().1, 1.into());
+    assert!(both.next().is_none() && both.next_back().is_none());
+}
+
+/// A serialisable transaction that read a pair does not commit when that is over, which no version says.
+#[test]
+fn a_lease_that_is_over_is_not_relied_on() {
+    let store = Store::memory();
+    let main = store.branch("main").unwrap();
+    for read in [
+        (|tx| Ok(tx.kv().get("lease")?.is_some()))
+            as fn(&duramen_store::Transaction) -> Result<bool, StoreError>,
+        |tx| Ok(tx.kv().range(.., 9)?.len() == 1),
+        |tx| Ok(tx.kv().count("")? == 1),
+        |tx| Ok(tx.kv().iter(..)?.count() == 1),
+    ] {
+        main.kv().delete_range(..).unwrap();
+        main.kv().put_with_ttl("lease", 1, Duration::from_millis(60)).unwrap();
+        let holder = main.begin_serialisable().unwrap();
+        assert!(read(&holder).unwrap());
+        holder.state().set("owner", "holder").unwrap();
+        std::thread::sleep(Duration::from_millis(70));
+        let conflict = holder.commit().unwrap_err();
+        assert!(matches!(conflict, StoreError::TransactionConflict { .. }), "{conflict}");
+        assert!(conflict.to_string().contains("over"), "{conflict}");
+    }
+    assert_eq!(main.state().count("").unwrap(), 0);
+    // One that is not over is relied on, and a count does not depend on what ends in other spaces.
+    main.kv().put_with_ttl("lease", 1, HOUR).unwrap();
+    let holder = main.begin_serialisable().unwrap();
+    assert_eq!(holder.kv().count("").unwrap(), 1);
+    holder.state().set("owner", "holder").unwrap();
+    main.space("other").unwrap().kv().put_with_ttl("session", 1, HOUR / 2).unwrap();
+    holder.commit().unwrap();
+}
+
+/// X1: a commit that is refused leaves nothing that the store comes back to for ever.
+#[test]
+fn a_refused_pair_leaves_no_end() {
+    let store = Store::memory();
+    let main = store.branch("main").unwrap();
+    main.indexes().create("one", &Index::new(Primitive::Kv, ["$"]).unique()).unwrap();
+    main.kv().put("taken", "alice").unwrap();
+    assert!(main.kv().put_with_ttl("other", "alice", MOMENT).is_err());
+    let before = main.snapshot().unwrap().version();
+    std::thread::sleep(Duration::from_millis(1200));
+    assert_eq!(main.snapshot().unwrap().version(), before);
+    main.kv().put("third", "bob").unwrap();
+    is_whole(&store, "after a refusal");
+}

@@ -180,6 +180,7 @@ fn a_damaged_store_is_no_panic() {
 fn every_verb_of_the_store_is_tested_here() {
     let shell = Shell::new();
     let sources: String = [
+        "blobs",
         "branches",
         "documents",
         "events",
