@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use duramen_pack::branch::BranchPack;
 use duramen_store::{Follower, Scope, Store, StoreError};
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     path::{Path, PathBuf},
 };
 
@@ -28,6 +28,8 @@ pub(crate) struct Session {
     path: PathBuf,
     kept: Kept,
     chosen: RefCell<Chosen>,
+    /// Whether the branch is the one that the shell was started for.
+    is_told: Cell<bool>,
 }
 
 #[derive(Debug)]
@@ -53,9 +55,10 @@ impl Session {
             Kept::Writer(Store::open(&path, opening.options(false))?)
         };
         let chosen = RefCell::new(Chosen { branch: meant.branch, space: meant.space });
-        let session = Session { path, kept, chosen };
+        let session = Session { path, kept, chosen, is_told: Cell::new(false) };
         let chosen = session.chosen();
         chosen.branch.iter().try_for_each(|branch| session.choose_branch(branch))?;
+        session.is_told.set(chosen.branch.is_some());
         chosen.space.iter().try_for_each(|space| session.choose_space(space))?;
         Ok(session)
     }
@@ -95,12 +98,14 @@ impl Session {
     pub(crate) fn choose_branch(&self, name: &str) -> Result<(), Failure> {
         moment::snapshot(&self.store()?, name)?;
         self.chosen.borrow_mut().branch = Some(name.to_owned());
+        self.is_told.set(false);
         Ok(())
     }
 
-    /// Lets go of a chosen branch that is gone, and says so.
+    /// Lets go of a branch that a line chose and that is gone, and says so: for somebody at a terminal, who reads it. The branch
+    /// that the shell was started for is kept: then lines fail, because it is gone.
     pub(crate) fn settle(&self) -> Result<(), Failure> {
-        let Some(chosen) = self.chosen().branch else { return Ok(()) };
+        let Some(chosen) = self.chosen().branch.filter(|_| !self.is_told.get()) else { return Ok(()) };
         let store = self.store()?;
         match store.branch(moment::split(&chosen)?.0) {
             Err(StoreError::BranchNotFound { .. }) => {
@@ -115,6 +120,7 @@ impl Session {
 
     /// Goes back to the current branch of the store's folder. Whether another one was chosen.
     pub(crate) fn forget_branch(&self) -> bool {
+        self.is_told.set(false);
         self.chosen.borrow_mut().branch.take().is_some()
     }
 

@@ -13,7 +13,7 @@ use super::{
     branch,
     handle::{Handle, Meant},
     input::Input,
-    run_on,
+    moment, run_on,
     session::Session,
     Noun,
 };
@@ -90,7 +90,6 @@ pub(crate) fn run(handle: Handle, shell: &Shell) -> Outcome {
 impl Runner {
     /// Runs one line.
     fn line(&self, text: &str) -> Result<Next, Failure> {
-        self.session.settle()?;
         let text = text.trim();
         if let Some(text) = text.strip_prefix('\\') {
             return self.verb(&line::words(text)?);
@@ -103,17 +102,36 @@ impl Runner {
         }
     }
 
+    /// What lines mean is settled before one that needs the store. A pipe's lines never go to another branch than was chosen:
+    /// nobody would see it.
+    fn settle(&self) -> Result<(), Failure> {
+        if self.is_terminal {
+            self.session.settle()?;
+        }
+        Ok(())
+    }
+
     fn verb(&self, words: &[String]) -> Result<Next, Failure> {
         match verbs::meaning(words)? {
             Meaning::Leave => return Ok(Next::Leave),
             Meaning::Command(words) => return self.command(words, None),
-            Meaning::Diff(left) => return self.command(self.diff(left)?, None),
-            Meaning::Branch(name) => {
-                name.iter().try_for_each(|name| self.session.choose_branch(name))?;
-                let branch = self.session.current(&self.session.store()?)?;
+            Meaning::Diff(left) => {
+                self.settle()?;
+                return self.command(self.diff(left)?, None);
+            }
+            Meaning::Branch(Some(name)) => {
+                self.session.choose_branch(&name)?;
+                self.say(&json!({ "branch": name }), &name)?;
+            }
+            Meaning::Branch(None) => {
+                self.settle()?;
+                let store = self.session.store()?;
+                let branch = self.session.current(&store)?;
+                moment::snapshot(&store, &branch)?;
                 self.say(&json!({ "branch": branch }), &branch)?;
             }
             Meaning::Space(name) => {
+                self.settle()?;
                 name.iter().try_for_each(|name| self.session.choose_space(name))?;
                 let space = self.space();
                 self.say(&json!({ "space": space }), &space)?;
@@ -154,6 +172,7 @@ impl Runner {
         if let Some(reason) = refused {
             return Err(Failure::Usage(reason.to_owned()));
         }
+        self.settle()?;
         let input = match file {
             Some(file) => Input::File(file.into()),
             None if self.is_terminal => Input::Standard,

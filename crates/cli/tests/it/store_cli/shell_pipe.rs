@@ -175,10 +175,39 @@ fn a_branch_and_a_space_are_chosen_for_the_lines_that_follow() {
     assert_eq!(shell.ok_fed(b"kv get k\n", &["shell", "--branch", "main"]), "main\n");
     assert_eq!(shell.ok_fed(b"kv get k\n", &["shell", "--space", "tenant-7"]), "third\n");
     shell.fails_fed(1, b"", &["shell", "--branch", "gone"]);
-    // A branch that is gone leaves its lines to the current one.
-    let output = shell.fed(b"branch fork gone\n\\branch gone\nbranch delete gone\n\\branch\n", &["shell"]);
-    assert!(text(&output.stdout).ends_with("deleted gone\ntry\n"), "{}", said(&output));
-    assert!(text(&output.stderr).contains("the branch \"gone\" is gone; using \"try\""), "{}", said(&output));
+}
+
+#[test]
+fn lines_for_a_branch_that_is_gone_fail_and_write_to_no_other() {
+    let shell = made();
+    shell.ok(&["branch", "fork", "told"]);
+    let told: &[&str] = &["shell", "--branch", "told"];
+    for (arguments, choice, name) in
+        [(&["shell"][..], "branch fork gone\n\\branch gone\n", "gone"), (told, "", "told")]
+    {
+        for line in
+            ["kv put k lost", "kv get k", "\\branch", "\\space tenant-7", "branch fork more", "\\diff"]
+        {
+            let input = format!("branch list\n{choice}branch delete {name}\n{line}\nkv put after lost\n");
+            let error = shell.fails_fed(1, input.as_bytes(), arguments);
+            let last = 3 + choice.lines().count();
+            assert!(error.contains(&format!("line {last}: ")) && error.contains(name), "{line}: {error}");
+            assert_eq!(shell.ok(&["kv", "count"]), "0\n", "{line}");
+            if name == "told" {
+                shell.ok(&["branch", "fork", "told"]);
+            }
+        }
+    }
+    // What names its branch, or needs none, goes on, and another one may be chosen.
+    let input = "branch delete told\nkv put k kept --branch main\n\n# a note\nbranch list\n\\json off\n\\branch main\nkv get k\n\\q\n";
+    let printed = shell.ok_fed(input.as_bytes(), told);
+    assert!(printed.ends_with("main\nkept\n"), "{printed}");
+    // Leaving needs no branch.
+    shell.ok(&["branch", "fork", "told"]);
+    for end in ["exit", "quit", "\\q", "", "# a note", "\\help", "help kv"] {
+        shell.ok_fed(format!("branch delete told\n{end}\n").as_bytes(), told);
+        shell.ok(&["branch", "fork", "told"]);
+    }
 }
 
 #[test]

@@ -338,3 +338,41 @@ fn a_history_that_cannot_be_kept_keeps_no_shell_from_running() {
     terminal.types("exit\r");
     terminal.ends();
 }
+
+#[test]
+fn a_branch_that_is_gone_is_left_with_a_note_unless_the_shell_was_started_for_it() {
+    let shell = made();
+    shell.ok(&["branch", "fork", "told"]);
+    let mut terminal = Terminal::new(&shell, &[]);
+    terminal.prompts("main> ");
+    terminal.runs("branch fork lost", "main> ");
+    terminal.runs("\\branch lost", "lost> ");
+    let seen = terminal.runs("branch delete lost", "main> ");
+    assert!(seen.contains("note: the branch \"lost\" is gone; using \"main\""), "{seen:?}");
+    terminal.types("\x04");
+    terminal.ends();
+
+    let mut terminal = Terminal::new(&shell, &["--branch", "told"]);
+    terminal.prompts("told> ");
+    terminal.runs("branch delete told", "told> ");
+    let seen = terminal.runs("kv put k lost", "told> ");
+    assert!(seen.contains("error: ") && !seen.contains("put, version"), "{seen:?}");
+    terminal.runs("\\branch main", "main> ");
+    terminal.types("exit\r");
+    terminal.ends();
+    assert_eq!(shell.ok(&["kv", "count"]), "0\n");
+}
+
+#[test]
+fn a_shell_is_left_although_its_branch_cannot_be_looked_up() {
+    let shell = made();
+    shell.ok(&["branch", "fork", "try"]);
+    let mut terminal = Terminal::new(&shell, &["--read-only"]);
+    terminal.prompts("main (read only)> ");
+    terminal.runs("\\branch try", "try (read only)> ");
+    fs::remove_dir_all(shell.home().join("store")).unwrap();
+    // If it were not left by the first line, Ctrl-D would do it, behind an error.
+    terminal.types("exit\r\x04");
+    let seen = terminal.ends();
+    assert!(!seen.contains("error"), "{seen:?}");
+}
