@@ -64,7 +64,8 @@ test-python: setup ## the Python client and its pytest plugin, against a daemon 
 
 test-native: ## the store for Python, built in out/native: lints, types, tests against a dict (needs venv; fetches packages)
 	@mkdir -p $(OUT)
-	test $(OUT)/native/installed -nt bindings/native/pyproject.toml || { python3 -m venv $(OUT)/native && \
+	@# Again when it needs other packages than before, which are named here, too.
+	test $(OUT)/native/installed -nt bindings/native/pyproject.toml && test $(OUT)/native/installed -nt Makefile || { python3 -m venv $(OUT)/native && \
 		$(OUT)/native/bin/pip install -q 'maturin>=1.9,<2' 'numpy>=1.24' 'hypothesis>=6' 'mypy>=1.11' 'pyarrow>=15' 'pytest>=8' && \
 		$(OUT)/native/bin/pip install -q -e bindings/python && touch $(OUT)/native/installed; }
 	cd bindings/native && $(CARGO) fmt --check && $(CARGO) clippy --target-dir $(TARGET)/native -- -D warnings

@@ -72,8 +72,8 @@ impl AsyncBranch {
     /// ```
     ///
     /// # Errors
-    /// What the work returned: if it made commits before, they are there; [`StoreError::Closed`]; when the disk cannot be
-    /// written: then nobody knows whether it has the commits before the store is opened again.
+    /// What the work returned: if it made commits before, they are there, and as durable; [`StoreError::Closed`]; when the disk
+    /// cannot be written, whatever the work returned: then nobody knows whether it has the commits before the store is opened again.
     pub async fn commit<R, W>(&self, work: W) -> Result<R, StoreError>
     where
         R: Send + 'static,
@@ -83,10 +83,8 @@ impl AsyncBranch {
             return self.run(work).await;
         }
         let branch = self.branch.with_durability(Durability::Memory);
-        let begun = self.shared.pool.begin().await?;
-        let (result, begun) = self.shared.pool.work(begun, move || work(&branch)).await?;
-        self.shared.flushes.wait(self.shared.store(), begun).await?;
-        Ok(result)
+        let (store, flushes) = (self.shared.store().clone(), self.shared.flushes.clone());
+        self.shared.pool.commit(store, flushes, move || work(&branch)).await
     }
 
     /// A transaction, as a whole, on a thread: see [`Branch::transact`]. Its wait for the disk holds no thread.

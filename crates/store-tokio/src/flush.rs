@@ -1,34 +1,90 @@
 //! Waiting for the disk, together.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use duramen_store::{Store, StoreError};
-use tokio::sync::Mutex;
+use parking_lot::Mutex;
 
-use crate::pool::{on_thread, Begun};
+/// What is done when a sync has ended. It must not block.
+type Tell = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 
 /// Syncs of the log, one at a time, each for all that was committed before it begins.
 #[derive(Default)]
 pub(crate) struct Flushes {
-    asked: AtomicU64,
-    /// The last of those who asked for whom a sync has ended. Whoever holds it syncs.
-    served: Mutex<u64>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Those whose commits are in the log, and whom the next sync serves.
+    waiting: Vec<Tell>,
+    /// A thread syncs, and serves whoever comes meanwhile.
+    is_syncing: bool,
 }
 
 impl Flushes {
-    /// Waits until all that was committed before is durable.
-    pub(crate) async fn wait(&self, store: &Store, begun: Begun) -> Result<(), StoreError> {
-        let own = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
-        let mut served = self.served.lock().await;
-        if *served >= own {
-            return Ok(());
+    /// Makes durable all that was committed before, and tells it then. Returns at once if another thread syncs, and else syncs
+    /// on this one, which must be a thread that may block, until nobody waits.
+    pub(crate) fn flush(&self, store: Store, tell: Tell) {
+        let mut state = self.state.lock();
+        state.waiting.push(tell);
+        if state.is_syncing {
+            // Before anybody is told: whoever is may count on having the last handle. The thread that syncs has one, so this
+            // drops nothing else.
+            drop(store);
+            return;
         }
-        // Read before the sync begins: it serves these, whose commits are in the log.
-        let last = self.asked.load(Ordering::SeqCst);
-        let store = store.clone();
-        let (done, _begun) = on_thread(move || (store.sync(), begun)).await?;
-        done?;
-        *served = last;
-        Ok(())
+        state.is_syncing = true;
+        drop(state);
+        let syncing = Syncing(self);
+        loop {
+            let served = std::mem::take(&mut self.state.lock().waiting);
+            let synced = store.sync();
+            let mut state = self.state.lock();
+            if !state.waiting.is_empty() {
+                drop(state);
+                tell_all(served, synced, &store);
+                continue;
+            }
+            state.is_syncing = false;
+            drop(state);
+            std::mem::forget(syncing);
+            match synced {
+                Ok(()) => {
+                    drop(store);
+                    served.into_iter().for_each(|tell| tell(Ok(())));
+                }
+                Err(_) => tell_all(served, synced, &store),
+            }
+            return;
+        }
+    }
+}
+
+/// Tells how a sync ended. An error is told to the first; the others get what the store says after it, which takes no more writes.
+fn tell_all(served: Vec<Tell>, synced: Result<(), StoreError>, store: &Store) {
+    let mut synced = Some(synced);
+    let mut is_good = true;
+    for tell in served {
+        let result = match synced.take() {
+            Some(first) => {
+                is_good = first.is_ok();
+                first
+            }
+            None if is_good => Ok(()),
+            None => store.sync(),
+        };
+        tell(result);
+    }
+}
+
+/// If a sync panics, those who wait are told of nothing, which is an error for them, and others may sync.
+struct Syncing<'f>(&'f Flushes);
+
+impl Drop for Syncing<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        state.is_syncing = false;
+        let waiting = std::mem::take(&mut state.waiting);
+        drop(state);
+        drop(waiting);
     }
 }

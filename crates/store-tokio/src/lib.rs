@@ -61,8 +61,11 @@
 //! A future that is dropped, by `select!` or a timeout, does half of nothing. If its work was waiting for a thread, nothing
 //! happens. If it has begun, it is done to its end, and only its result is lost. So a commit whose future was dropped is there
 //! as a whole, or not at all, and whoever needs to know looks. Only work with several commits of its own may be cut off before
-//! it begins, never between two of them; for commits that belong together there is `transact`. A strict commit that was dropped in its wait is durable
-//! a little later, as at the level `memory`.
+//! it begins, never between two of them; for commits that belong together there is `transact`. A strict commit that was dropped in its wait is made
+//! durable all the same.
+//!
+//! A future that is alive and not polled, as one that `select!` borrows while another branch of it runs, keeps nobody waiting: what it asked for
+//! begins and ends without it. Only where more than [`OPERATIONS_MAX`] operations are asked for at once must those be polled that wait for their place.
 //!
 //! # The end
 //!

@@ -26,7 +26,7 @@ pub(crate) struct Shared {
     /// There until it is dropped.
     store: Option<Store>,
     pub(crate) pool: Pool,
-    pub(crate) flushes: Flushes,
+    pub(crate) flushes: Arc<Flushes>,
 }
 
 impl Shared {
@@ -40,8 +40,7 @@ impl Shared {
         R: Send + 'static,
         W: FnOnce() -> Result<R, StoreError> + Send + 'static,
     {
-        let begun = self.pool.begin().await?;
-        Ok(self.pool.work(begun, work).await?.0)
+        self.pool.work(work).await
     }
 }
 
@@ -94,7 +93,7 @@ impl AsyncStore {
     /// # }
     /// ```
     pub fn of(store: Store, threads: NonZeroUsize) -> Self {
-        let shared = Shared { store: Some(store), pool: Pool::new(threads), flushes: Flushes::default() };
+        let shared = Shared { store: Some(store), pool: Pool::new(threads), flushes: Arc::default() };
         Self { shared: Arc::new(shared) }
     }
 

@@ -63,25 +63,35 @@ impl News {
 
     /// Has a task woken when there is news, unless `is_there`. Returns whether it is.
     fn wake(&self, number: u64, waker: &Waker, is_there: impl Fn() -> bool) -> bool {
+        // A waker is code of others, which may come back here: it is cloned before the lock, and dropped behind it.
+        let waker = waker.clone();
         let mut tasks = self.tasks.lock();
-        match tasks.waiting.iter_mut().find(|(known, _)| *known == number) {
-            Some((_, known)) => known.clone_from(waker),
+        let old = match tasks.waiting.iter_mut().find(|(known, _)| *known == number) {
+            Some((_, known)) => Some(std::mem::replace(known, waker)),
             None => {
-                tasks.waiting.push((number, waker.clone()));
+                tasks.waiting.push((number, waker));
                 self.waiting.fetch_add(1, Ordering::SeqCst);
+                None
             }
-        }
+        };
         // Behind the count: whoever writes after this sees it, and waits for the lock.
-        is_there()
+        let found = is_there();
+        drop(tasks);
+        drop(old);
+        found
     }
 
     /// A task waits no more.
     fn forget(&self, number: u64) {
         let mut tasks = self.tasks.lock();
-        if let Some(at) = tasks.waiting.iter().position(|(known, _)| *known == number) {
-            tasks.waiting.swap_remove(at);
+        let known = tasks.waiting.iter().position(|(known, _)| *known == number);
+        let old = known.map(|at| tasks.waiting.swap_remove(at));
+        if old.is_some() {
             self.waiting.fetch_sub(1, Ordering::SeqCst);
         }
+        // The waker is dropped behind the lock, as in `wake`.
+        drop(tasks);
+        drop(old);
     }
 
     /// Waits until `is_there`, which what is told about makes true. Returns whether it is.

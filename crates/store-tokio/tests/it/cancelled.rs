@@ -9,16 +9,7 @@ use duramen_store::{Scope, Store, StoreError};
 use duramen_store_tokio::{AsyncBranch, AsyncStore, THREADS_DEFAULT};
 use duramen_tree::MemoryNodeStore;
 
-use crate::machine::{self, Disk};
-
-async fn wait_until(is_so: impl Fn() -> bool) {
-    let waiting = async {
-        while !is_so() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(60), waiting).await.expect("it becomes so within a minute");
-}
+use crate::machine::{self, wait_until, Disk};
 
 async fn count(branch: &AsyncBranch, prefix: &'static str) -> u64 {
     branch.run(move |branch| branch.kv().count(prefix)).await.unwrap()

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 use duramen_store::log::{FileDirectory, LogDirectory, LogFile};
 use duramen_store::{Durability, Options, Store};
@@ -99,9 +100,18 @@ impl LogFile for SlowFile {
 pub(crate) fn store(folder: &Path, nodes: &Arc<MemoryNodeStore>, disk: &Disk) -> Store {
     let options = Options {
         durability: Durability::Strict,
-        sync_every: std::time::Duration::from_secs(3600),
+        sync_every: Duration::from_secs(3600),
         ..Options::default()
     };
     let log = SlowLog { inner: FileDirectory::open(folder).unwrap(), disk: disk.clone() };
     Store::open_parts(nodes.clone(), Arc::new(log), options).unwrap()
+}
+
+pub(crate) async fn wait_until(is_so: impl Fn() -> bool) {
+    let waiting = async {
+        while !is_so() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), waiting).await.expect("it becomes so within a minute");
 }

@@ -6,4 +6,5 @@ mod closing;
 mod machine;
 mod progress;
 mod runtimes;
+mod unpolled;
 mod watching;

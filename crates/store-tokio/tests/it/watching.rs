@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
+use std::sync::mpsc::channel;
+use std::sync::Arc;
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
-use duramen_store::{Part, Primitive, Scope, Store, StoreError};
+use duramen_store::{Part, Primitive, Scope, Store, StoreError, Watch};
 use duramen_store_tokio::{AsyncStore, THREADS_DEFAULT};
 use futures_util::StreamExt;
 
@@ -88,4 +91,34 @@ async fn a_watch_of_a_branch_that_is_deleted_ends() {
     store.run(|store| store.delete_branch("side")).await.unwrap();
     assert!(matches!(watch.next().await, Some(Err(StoreError::BranchNotFound { .. }))));
     assert!(watch.next().await.is_none());
+}
+
+/// What wakes a task keeps the task, and so the watches in it, which end when it is dropped.
+struct Owner(#[expect(dead_code, reason = "it is only dropped")] Watch);
+
+impl Wake for Owner {
+    fn wake(self: Arc<Self>) {}
+}
+
+#[test]
+fn a_waker_that_is_dropped_may_end_other_watches() {
+    let (done, ended) = channel();
+    std::thread::spawn(move || {
+        let main = Store::memory().branch("main").unwrap();
+        let waiting = || {
+            let mut watch = main.watch(Part::default(), None).unwrap();
+            assert!(watch.poll_later(&mut Context::from_waker(Waker::noop())).is_pending());
+            watch
+        };
+        let mut watch = waiting();
+        for _ in 0..2 {
+            // The second one takes the place of the first.
+            let owner = Waker::from(Arc::new(Owner(waiting())));
+            assert!(watch.poll_later(&mut Context::from_waker(&owner)).is_pending());
+        }
+        drop(watch);
+        main.kv().put("a", 1).unwrap();
+        done.send(()).unwrap();
+    });
+    ended.recv_timeout(Duration::from_secs(60)).expect("nothing waits for itself");
 }
