@@ -62,6 +62,24 @@ pub fn open_plain(path: &Path) -> io::Result<File> {
     plain(path, OpenOptions::new().read(true))
 }
 
+/// Opens a file that is there, to read it, by a link, too; nothing else, and without waiting for what is no file, as a pipe.
+///
+/// # Errors
+/// [`io::ErrorKind::InvalidData`] if it is no file, else the operating system's answer.
+///
+/// # Examples
+/// ```
+/// let dir = tempfile::tempdir()?;
+/// std::fs::write(dir.path().join("table"), "rows")?;
+/// std::os::unix::fs::symlink(dir.path().join("table"), dir.path().join("link"))?;
+/// assert!(duramen_base::file::open_regular(&dir.path().join("link")).is_ok());
+/// assert!(duramen_base::file::open_regular(dir.path()).is_err());
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    if_file(system::without_waiting(OpenOptions::new().read(true)).open(path)?)
+}
+
 /// Opens a file that is there as [`open_plain`] does, to read and write it.
 ///
 /// # Errors
@@ -71,7 +89,10 @@ pub fn open_plain_to_write(path: &Path) -> io::Result<File> {
 }
 
 fn plain(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
-    let file = system::only_plain(options).open(path)?;
+    if_file(system::only_plain(options).open(path)?)
+}
+
+fn if_file(file: File) -> io::Result<File> {
     if !file.metadata()?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "it is not a file"));
     }

@@ -150,6 +150,11 @@ pub(crate) fn only_plain(options: &mut OpenOptions) -> &mut OpenOptions {
     files::only_plain(options)
 }
 
+/// Has an opening not wait for what is no file.
+pub(crate) fn without_waiting(options: &mut OpenOptions) -> &mut OpenOptions {
+    files::without_waiting(options)
+}
+
 /// Has a file that is made so be for its owner only until it is given its mode.
 pub(crate) fn for_owner(options: &mut OpenOptions) -> &mut OpenOptions {
     files::for_owner(options)

@@ -23,8 +23,11 @@ use crate::thrift::{Broken, Reader, FALSE};
 pub const PAGE_BYTES_MAX: u64 = 128 << 20;
 /// The most bytes of pages in memory: of all columns, for one batch of rows.
 pub const HELD_BYTES_MAX: u64 = 512 << 20;
-/// The most values of a column of lists that are read for one batch of rows.
+/// The most values of a column of lists that are read for one batch of rows. A value of fixed length counts once for each
+/// 16 bytes of it.
 pub const LIST_VALUES_MAX: u64 = 4 << 20;
+/// The bytes of a value of fixed length that count as one value.
+const FIXED_BYTES: u64 = 16;
 /// How many rows are in memory at a time.
 pub const BATCH_ROWS: usize = 256;
 /// The longest head of a page, in bytes: it can have the least and the greatest value of the page.
@@ -299,15 +302,20 @@ impl Pages {
         if !self.is_list || head.kind == 2 {
             return Ok(());
         }
+        let length = match self.descriptor.physical_type() {
+            Type::FIXED_LEN_BYTE_ARRAY => u64::try_from(self.descriptor.type_length()).unwrap_or(0),
+            _ => 0,
+        };
+        let values = head.values.saturating_mul(length.div_ceil(FIXED_BYTES).max(1));
         let enough = self
             .batch
             .list_values
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(head.values));
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(values));
         enough.map(drop).map_err(|_| {
             refused(format!(
-                "a page has {} values of lists, and for {BATCH_ROWS} rows {} are allowed: write smaller pages or row \
-                 groups",
-                head.values, self.batch.list_values_max
+                "a page has {values} values of lists (one for each {FIXED_BYTES} bytes of those of fixed length), and for \
+                 {BATCH_ROWS} rows {} are allowed: write smaller pages or row groups",
+                self.batch.list_values_max
             ))
         })
     }

@@ -62,6 +62,15 @@ pub(crate) fn nullable(field: &Field) -> Field {
     field.clone().with_data_type(inner).with_nullable(true)
 }
 
+/// How many columns a file has for one of this type: those in structs and lists are counted singly.
+pub(crate) fn leaves(data_type: &DataType) -> usize {
+    match data_type {
+        DataType::List(item) => leaves(item.data_type()),
+        DataType::Struct(fields) => fields.iter().map(|field| leaves(field.data_type())).sum(),
+        _ => 1,
+    }
+}
+
 impl Column {
     /// A column of a type; the type if it is none that values are made of.
     pub(crate) fn new(field: &Field) -> Result<Column, DataType> {

@@ -12,10 +12,11 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray as _;
 use arrow_array::{Array, RecordBatch, RecordBatchReader};
-use arrow_schema::{ArrowError, DataType, Field, Fields, Schema, SchemaRef};
+use arrow_schema::{ArrowError, DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
+use duramen_base::file;
 use duramen_pack::container::Temporary;
 use duramen_pack::PackError;
-use duramen_parquet::{footer, BatchOf, Budget, Pages, BATCH_ROWS};
+use duramen_parquet::{footer, BatchOf, Budget, Pages, BATCH_ROWS, HELD_BYTES_MAX};
 
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowGroups};
 use parquet::arrow::arrow_writer::{ArrowWriter, ArrowWriterOptions};
@@ -145,18 +146,15 @@ impl FileBatches {
     pub fn open(path: &Path) -> Result<FileBatches, FileError> {
         let io = |source| FileError::Read { path: path.to_owned(), source };
         let refused = |what: String| FileError::Refused { path: path.to_owned(), what };
-        let file = File::open(path).map_err(io)?;
-        let kind = file.metadata().map_err(io)?;
-        if !kind.is_file() {
-            return Err(refused("it is no regular file".to_owned()));
-        }
-        let length = kind.len();
+        let file = file::open_regular(path).map_err(io)?;
+        let length = file.metadata().map_err(io)?.len();
         let metadata = footer(&file, length).map_err(io)?.map_err(refused)?;
         check(&metadata, length).map_err(refused)?;
         let descriptor = metadata.file_metadata().schema_descr();
         let unread = |error: ParquetError| refused(format!("its schema is not read: {error}"));
         let found = parquet_to_arrow_schema(descriptor, None).map_err(unread)?;
-        let views: Fields = found.fields().iter().map(|field| as_views(field)).collect();
+        let mut leaves = descriptor.columns().iter().map(|column| column.physical_type());
+        let views: Fields = found.fields().iter().map(|field| as_views(field, &mut leaves)).collect();
         let levels =
             parquet_to_arrow_field_levels(descriptor, ProjectionMask::all(), Some(&views)).map_err(unread)?;
         let schema = Arc::new(Schema::new(views));
@@ -310,6 +308,18 @@ fn check(metadata: &ParquetMetaData, length: u64) -> Result<(), String> {
         let (name, bytes) = (long.path(), long.type_length());
         return Err(format!("each value of {name} has {bytes} bytes, and {FIXED_BYTES_MAX} are allowed"));
     }
+    // Of a dictionary, a page holds each of them once, and every row has its own in memory. Those in lists are counted with the
+    // pages.
+    let fixed = schema.columns().iter().filter(|column| {
+        column.physical_type() == Physical::FIXED_LEN_BYTE_ARRAY && column.max_rep_level() == 0
+    });
+    let bytes = fixed.map(|column| u64::try_from(column.type_length()).unwrap_or(0)).sum::<u64>();
+    let most = HELD_BYTES_MAX / BATCH_ROWS as u64;
+    if bytes > most {
+        return Err(format!(
+            "the values of fixed length of one row have {bytes} bytes, and {most} are allowed: leave columns out"
+        ));
+    }
     let (found, most) = (rows(metadata), ROWS_MAX.0.saturating_add(length.saturating_mul(ROWS_MAX.1)));
     if found > most {
         return Err(format!(
@@ -322,15 +332,23 @@ fn check(metadata: &ParquetMetaData, length: u64) -> Result<(), String> {
     }
 }
 
-/// The same with texts and bytes as views.
-fn as_views(field: &Field) -> Field {
+/// The same with texts and bytes as views, and moments of the physical type INT96 in microseconds: in nanoseconds, only the years 1677 to
+/// 2262 have a number of 64 bits. `leaves` are the physical types of the columns from here on, in their order.
+fn as_views(field: &Field, leaves: &mut impl Iterator<Item = Physical>) -> Field {
     let data_type = match field.data_type() {
-        DataType::Utf8 => DataType::Utf8View,
-        DataType::Binary => DataType::BinaryView,
-        DataType::List(item) => DataType::List(Arc::new(as_views(item))),
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(|field| as_views(field)).collect()),
-        DataType::Map(entries, sorted) => DataType::Map(Arc::new(as_views(entries)), *sorted),
-        other => other.clone(),
+        DataType::List(item) => DataType::List(Arc::new(as_views(item, leaves))),
+        DataType::Struct(fields) => {
+            DataType::Struct(fields.iter().map(|field| as_views(field, leaves)).collect())
+        }
+        DataType::Map(entries, sorted) => DataType::Map(Arc::new(as_views(entries, leaves)), *sorted),
+        leaf => match (leaf, leaves.next()) {
+            (DataType::Utf8, _) => DataType::Utf8View,
+            (DataType::Binary, _) => DataType::BinaryView,
+            (DataType::Timestamp(_, zone), Some(Physical::INT96)) => {
+                DataType::Timestamp(TimeUnit::Microsecond, zone.clone())
+            }
+            (other, _) => other.clone(),
+        },
     };
     field.clone().with_data_type(data_type)
 }

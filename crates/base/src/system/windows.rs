@@ -42,6 +42,10 @@ pub(super) fn only_plain(options: &mut OpenOptions) -> &mut OpenOptions {
     follow_no_link(options)
 }
 
+pub(super) fn without_waiting(options: &mut OpenOptions) -> &mut OpenOptions {
+    options
+}
+
 pub(super) fn for_owner(options: &mut OpenOptions) -> &mut OpenOptions {
     options
 }

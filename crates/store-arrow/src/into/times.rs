@@ -2,7 +2,6 @@
 
 use arrow_schema::TimeUnit;
 use jiff::civil::{Date, DateTime, Time};
-use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp};
 
 const DAY_S: i64 = 86_400;
@@ -40,7 +39,17 @@ pub(super) fn utc(count: i64, unit: TimeUnit) -> Option<Timestamp> {
 
 /// A date and a time of day of no zone.
 pub(super) fn civil(count: i64, unit: TimeUnit) -> Option<DateTime> {
-    Some(TimeZone::UTC.to_datetime(moment(count, unit)?))
+    // Not by way of a moment: those end before the last day of the year 9999, which many write for "never".
+    let in_day = DAY_S * each(unit);
+    let (day, left) = (count.div_euclid(in_day), count.rem_euclid(in_day));
+    let (seconds, parts) = (left / each(unit), left % each(unit));
+    let time = Time::new(
+        i8::try_from(seconds / 3600).ok()?,
+        i8::try_from(seconds / 60 % 60).ok()?,
+        i8::try_from(seconds % 60).ok()?,
+        i32::try_from(parts * (1_000_000_000 / each(unit))).ok()?,
+    );
+    Some(date(day)?.to_datetime(time.ok()?))
 }
 
 /// A time of day.

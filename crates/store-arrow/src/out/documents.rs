@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 use super::error::OutError;
 use super::options::{DocumentOptions, Limits, Misfits, COLUMNS_MAX};
-use crate::column::{nullable, Column, Misfit};
+use crate::column::{leaves, nullable, Column, Misfit};
 use crate::datum::Datum;
 use crate::json_text::json_text;
 use crate::members::Members;
@@ -33,6 +33,8 @@ pub(crate) struct Documents {
     columns: Vec<Column>,
     places: HashMap<String, usize>,
     rest: StringBuilder,
+    /// How many columns the fields have, those in structs and lists counted singly.
+    leaves: usize,
     /// The last key of the last batch.
     after: Option<String>,
     is_over: bool,
@@ -47,6 +49,12 @@ impl Documents {
             Some(schema) => schema.fields().iter().map(|field| nullable(field)).collect(),
             None => sampled(space, options)?,
         };
+        // Beside the keys, and what does not fit.
+        let others = 1 + usize::from(options.misfits.column().is_some());
+        let leaves = fields.iter().map(|field| leaves(field.data_type())).sum::<usize>();
+        if others + leaves > COLUMNS_MAX {
+            return Err(OutError::TooManyColumns { found: others + leaves, max: COLUMNS_MAX });
+        }
         let (mut columns, mut places) = (Vec::new(), HashMap::new());
         let mut names = vec![options.key_column.as_str()];
         names.extend(options.misfits.column());
@@ -76,6 +84,7 @@ impl Documents {
             columns,
             places,
             rest: StringBuilder::new(),
+            leaves,
             after: None,
             is_over: false,
         })
@@ -102,7 +111,7 @@ impl Documents {
             }
             rows += 1;
             // A null takes room, too.
-            bytes += key.len() + text.len() + 8 * self.columns.len();
+            bytes += key.len() + text.len() + 8 * self.leaves;
             if self.limits.is_full(rows, bytes) {
                 last = Some(key.to_owned());
                 return ControlFlow::Break(());
@@ -247,8 +256,25 @@ fn sampled<S: Scope>(space: &Space<'_, S>, options: &DocumentOptions) -> Result<
     }
     match failed {
         Some(error) => Err(error),
-        None => Ok(shapes.iter().map(|(name, shape)| shape.field(name)).collect()),
+        None => {
+            let most = COLUMNS_MAX - 1 - usize::from(options.misfits.column().is_some());
+            Ok(narrowed(shapes.iter().map(|(name, shape)| shape.field(name)).collect(), most))
+        }
     }
+}
+
+/// The same with so many columns at most, if that can be: the fields that have most are JSON text.
+fn narrowed(mut fields: Vec<Field>, most: usize) -> Vec<Field> {
+    let counted = |(place, field): (usize, &Field)| (leaves(field.data_type()), place);
+    let mut counts: Vec<_> = fields.iter().enumerate().map(counted).collect();
+    let mut all = counts.iter().map(|(count, _)| count).sum::<usize>();
+    counts.sort_unstable();
+    while all > most {
+        let Some((count @ 2.., place)) = counts.pop() else { break };
+        fields[place] = json_text(fields[place].name());
+        all -= count - 1;
+    }
+    fields
 }
 
 fn see(shapes: &mut IndexMap<String, Shape>, text: &str) -> Result<(), serde_json::Error> {

@@ -42,8 +42,8 @@ pub enum OutError {
         /// The name.
         name: String,
     },
-    /// The documents of the sample have more fields than a table has columns.
-    #[error("the documents have {found} fields or more, and a table has {max} columns at most: give a schema with those that matter")]
+    /// The documents of the sample have more fields, or the schema has more columns, than a table may.
+    #[error("the table would have {found} columns or more, those in structs and lists counted singly, and {max} are allowed: give a schema with those that matter")]
     TooManyColumns {
         /// How many were found.
         found: usize,

@@ -4,7 +4,8 @@ use arrow_schema::{Field, SchemaRef};
 
 /// The most bytes that a batch may be asked to have: offsets into its texts have 31 bits.
 pub const BATCH_BYTES_MAX: usize = 1 << 30;
-/// The most fields of documents that become columns by themselves.
+/// The most columns of a table of documents, those in structs and lists counted singly, the keys and what does not fit among them.
+/// No more are read from a file, either.
 pub const COLUMNS_MAX: usize = 4096;
 
 /// How large a batch gets. It has one row at least.
@@ -53,7 +54,8 @@ impl Misfits {
 ///
 /// A nested object is a `Struct`, an array a `List`. Numbers that are integers here and floats there are `Float64`, as long as
 /// no integer is beyond 2^53. What is of several kinds otherwise is JSON text, and so is what is deeper than five levels, an
-/// object with more than 256 members, or a field that has only nulls and what is empty. A field that is not there is null.
+/// object with more than 256 members, a field with which the table would have more than [`COLUMNS_MAX`] columns, or a field that
+/// has only nulls and what is empty. A field that is not there is null.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DocumentOptions {
     /// Only documents whose keys begin so.

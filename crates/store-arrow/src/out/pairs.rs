@@ -11,8 +11,8 @@ use duramen_store::value::ValueRef;
 use duramen_store::{Scope, Space, StoreError};
 
 use super::error::OutError;
-use super::options::{Limits, Misfits, PairKeys, PairOptions};
-use crate::column::{nullable, Column, Misfit};
+use super::options::{Limits, Misfits, PairKeys, PairOptions, COLUMNS_MAX};
+use crate::column::{leaves, nullable, Column, Misfit};
 use crate::datum::Datum;
 use crate::json_text::json_text;
 use crate::shape::Shape;
@@ -31,6 +31,8 @@ pub(crate) struct Pairs {
     keys: Keys,
     values: Column,
     rest: StringBuilder,
+    /// How many columns the values have, those in structs and lists counted singly.
+    leaves: usize,
     after: Option<Key>,
     is_over: bool,
 }
@@ -46,10 +48,18 @@ impl Pairs {
             PairKeys::AsSampled => are_text,
             keys => keys == PairKeys::Text,
         };
+        let most = COLUMNS_MAX - 1 - usize::from(options.misfits.column().is_some());
+        let count = |field: &Field| leaves(field.data_type());
         let value = match &options.value {
             Some(field) => nullable(field).with_name("value"),
-            None => shape.field("value"),
+            None => Some(shape.field("value"))
+                .filter(|field| count(field) <= most)
+                .unwrap_or_else(|| json_text("value")),
         };
+        let leaves = count(&value);
+        if leaves > most {
+            return Err(OutError::TooManyColumns { found: leaves, max: COLUMNS_MAX });
+        }
         let unknown = |found| OutError::UnknownType { column: "value".to_owned(), found };
         let values = Column::new(&value).map_err(unknown)?;
         let (keys, key_type) = match are_text {
@@ -71,6 +81,7 @@ impl Pairs {
             keys,
             values,
             rest: StringBuilder::new(),
+            leaves,
             after: None,
             is_over: false,
         })
@@ -88,6 +99,7 @@ impl Pairs {
             return Ok(None);
         }
         let (mut rows, mut bytes, mut failed, mut last) = (0, 0, None, None);
+        let leaves = self.leaves;
         let (prefix, after) = (std::mem::take(&mut self.prefix), self.after.take());
         let mut row = |key: &[u8], value: ValueRef<'_>| {
             let pushed = self.push(key, &value);
@@ -99,7 +111,8 @@ impl Pairs {
                 }
             };
             rows += 1;
-            bytes += key.len() + size;
+            // A null takes room, too.
+            bytes += key.len() + size + 8 * leaves;
             if self.limits.is_full(rows, bytes) {
                 last = Some(Key::new(key));
                 return ControlFlow::Break(());

@@ -263,3 +263,29 @@ fn a_load_that_fails_says_what_is_loaded() {
     assert!(error.to_string().contains("the wire broke"), "{error}");
     assert_eq!(documents(&main, "again").len(), 4);
 }
+
+/// Rows that are null take room as well, so a batch of a wide table has few.
+#[test]
+fn null_rows_of_a_wide_table_are_counted_as_nothing() {
+    let store = Store::memory();
+    let main = main_branch(&store);
+    let object: serde_json::Map<_, _> = (0..250).map(|n| (format!("m{n:03}"), json!(n))).collect();
+    main.json().set("0", "", &json!({ "wide": object })).unwrap();
+    main.json().set_many((1..1000).map(|n| (format!("{n}"), "", json!({})))).unwrap();
+    let limits = Limits { bytes_max: 1 << 20, ..Limits::default() };
+    let options = DocumentOptions { limits, sample_rows: 1, ..DocumentOptions::default() };
+    let all = batches(&main, options);
+    assert_eq!(all.iter().map(RecordBatch::num_rows).sum::<usize>(), 1000);
+    assert!(all.iter().all(|batch| batch.num_rows() * 250 * 8 <= 1 << 20), "{}", all.len());
+}
+
+#[test]
+fn a_schema_has_more_columns_than_are_read() {
+    let store = Store::memory();
+    let main = main_branch(&store);
+    let many = (0..COLUMNS_MAX).map(|n| Field::new(format!("f{n}"), DataType::Int64, true)).collect();
+    let schema = Schema::new(vec![Field::new("s", DataType::Struct(many), true)]);
+    let options = DocumentOptions { schema: Some(Arc::new(schema)), ..DocumentOptions::default() };
+    let refused = Batches::open(&main, "default", &Table::Documents(options)).map(drop);
+    assert!(matches!(refused, Err(OutError::TooManyColumns { found: 4097, .. })), "{refused:?}");
+}

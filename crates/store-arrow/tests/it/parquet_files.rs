@@ -3,13 +3,21 @@
 use crate::documents::{documents, main_branch, open, random};
 use ::parquet::arrow::ArrowWriter;
 use ::parquet::basic::{Compression, Encoding, ZstdLevel};
+use ::parquet::data_type::{
+    ByteArray, ByteArrayType, FixedLenByteArray, FixedLenByteArrayType, Int96, Int96Type,
+};
 use ::parquet::file::properties::WriterProperties;
-use arrow_array::{ArrayRef, Int64Array, ListArray, RecordBatch, RecordBatchIterator, StringArray};
+use ::parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use ::parquet::schema::parser::parse_message_type;
+use arrow_array::{
+    ArrayRef, FixedSizeBinaryArray, Int64Array, ListArray, RecordBatch, RecordBatchIterator, StringArray,
+};
 use duramen_base::entropy;
 use duramen_store::{Branch, Scope, Store};
 use duramen_store_arrow::parquet::{write_parquet, FileBatches, FileError};
 use duramen_store_arrow::*;
 use serde_json::json;
+use std::fs::File;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -263,4 +271,120 @@ fn an_empty_table_is_no_file() {
     let none = RecordBatchIterator::new(Vec::new(), none.schema());
     assert_eq!(write_parquet(&path, none).unwrap(), 0);
     assert_eq!(load(&main, "again", &path).unwrap(), Loaded::default());
+}
+
+/// A file with columns that no type of Arrow becomes.
+fn write_columns(path: &Path, columns: &str, fill: impl FnOnce(&mut SerializedRowGroupWriter<'_, File>)) {
+    let schema = Arc::new(parse_message_type(&format!("message m {{ {columns} }}")).unwrap());
+    let mut writer = SerializedFileWriter::new(File::create(path).unwrap(), schema, Arc::default()).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    fill(&mut group);
+    group.close().unwrap();
+    writer.close().unwrap();
+}
+
+/// A file with one moment of the physical type INT96, in days of the Julian calendar and nanoseconds of the day.
+fn write_int96(path: &Path, day: u32, nanos: u64) {
+    let columns = "required binary key (UTF8); required int96 at; required group s { required int96 then; }";
+    write_columns(path, columns, |group| {
+        let mut keys = group.next_column().unwrap().unwrap();
+        keys.typed::<ByteArrayType>().write_batch(&[ByteArray::from("a")], None, None).unwrap();
+        keys.close().unwrap();
+        let mut moment = Int96::new();
+        moment.set_data(nanos as u32, (nanos >> 32) as u32, day);
+        for _ in 0..2 {
+            let mut moments = group.next_column().unwrap().unwrap();
+            moments.typed::<Int96Type>().write_batch(&[moment], None, None).unwrap();
+            moments.close().unwrap();
+        }
+    });
+}
+
+#[test]
+fn moments_of_int96_are_other_moments() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("moments.parquet");
+    let store = Store::memory();
+    let main = main_branch(&store);
+    // The days of 1970-01-01, and of the last day of 9999, which no number of nanoseconds reaches.
+    for (day, nanos, wanted) in [
+        (2_440_588, 1_500_000_000, "1970-01-01T00:00:01.5"),
+        (5_373_484, 86_399_000_001_000, "9999-12-31T23:59:59.000001"),
+    ] {
+        write_int96(&path, day, nanos);
+        load(&main, "default", &path).unwrap();
+        let found = main.json().get("a", "").unwrap().unwrap().to_value().unwrap();
+        assert_eq!(found, json!({ "at": wanted, "s": { "then": wanted } }));
+    }
+    // The day after it, and one that is far off.
+    for day in [5_373_485, 50_000_000] {
+        write_int96(&path, day, 0);
+        let said = load(&main, "default", &path).unwrap_err().to_string();
+        assert!(said.contains("the year 9999"), "{said}");
+    }
+}
+
+#[test]
+fn values_of_fixed_length_take_much_memory() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("fixed.parquet");
+    // A dictionary of one value, in 1,000 columns of 256 rows: a gigabyte.
+    let value = [0; 4096];
+    let one: ArrayRef =
+        Arc::new(FixedSizeBinaryArray::try_from_iter(std::iter::repeat_n(&value, 256)).unwrap());
+    let names: Vec<String> = (0..1000).map(|n| format!("c{n}")).collect();
+    let columns = names.iter().map(|name| (name.as_str(), Arc::clone(&one))).collect();
+    write(&path, columns, zstd(true));
+    let said = read_in_little_memory(&path);
+    assert!(said.contains("of fixed length of one row"), "{said}");
+    // The same in a list.
+    let value = FixedLenByteArray::from(vec![0; 4096]);
+    let (values, mut starts) = (vec![value; 140_000], vec![1; 140_000]);
+    starts[0] = 0;
+    let ends = vec![1; values.len()];
+    write_columns(&path, "repeated fixed_len_byte_array(4096) list;", |group| {
+        let mut list = group.next_column().unwrap().unwrap();
+        let list_of = list.typed::<FixedLenByteArrayType>();
+        list_of.write_batch(&values, Some(&ends), Some(&starts)).unwrap();
+        list.close().unwrap();
+    });
+    let said = read_in_little_memory(&path);
+    assert!(said.contains("values of lists"), "{said}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_pipe_is_waited_for_and_a_link_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (pipe, link) = (dir.path().join("pipe"), dir.path().join("link"));
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let (done, ended) = std::sync::mpsc::channel();
+    std::thread::spawn(move || done.send(FileBatches::open(&pipe).map(drop)));
+    let said = ended.recv_timeout(std::time::Duration::from_secs(60)).expect("nobody writes into it");
+    assert!(said.unwrap_err().to_string().contains("it is not a file"));
+    let path = dir.path().join("all.parquet");
+    let store = Store::memory();
+    fill(&main_branch(&store), &path, 5, 3);
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    assert_eq!(FileBatches::open(&link).unwrap().rows(), 3);
+}
+
+#[test]
+fn a_table_is_written_that_is_not_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("wide.parquet");
+    let store = Store::memory();
+    let main = main_branch(&store);
+    // 256 members in each of 20 objects are 5,120 columns, beside 200 of the fields.
+    let object: serde_json::Map<_, _> = (0..256).map(|n| (format!("m{n:03}"), json!(n))).collect();
+    let mut document = json!({});
+    for n in 0..220 {
+        document[format!("f{n:03}")] = if n < 20 { json!(object) } else { json!(n) };
+    }
+    main.json().set("a", "", &document).unwrap();
+    let batches = open(&main, rest());
+    assert_eq!(batches.schema().fields().len(), 222);
+    assert_eq!(write_parquet(&path, batches).unwrap(), 1);
+    assert_eq!(load(&main, "again", &path).unwrap().rows, 1);
+    assert!(documents(&main, "again") == documents(&main, "default"));
 }
