@@ -213,7 +213,7 @@ impl Kv {
     }
 
     fn __setitem__(&self, py: Python<'_>, key: AnyKey, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.put(py, key, value).map(drop)
+        self.put(py, key, value, None).map(drop)
     }
 
     fn __delitem__(&self, py: Python<'_>, key: AnyKey) -> PyResult<()> {

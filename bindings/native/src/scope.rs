@@ -19,7 +19,7 @@ pub(crate) enum Scope {
     Branch(ds::Branch),
     Snapshot(ds::Snapshot),
     /// None when it came to its end.
-    Transaction(Mutex<Option<ds::Transaction>>),
+    Transaction(Mutex<Option<Box<ds::Transaction>>>),
 }
 
 pub(crate) fn over() -> StoreError {
@@ -60,7 +60,7 @@ macro_rules! within {
                 }
                 $crate::scope::Scope::Transaction(scope) => {
                     let guard = scope.lock();
-                    let scope = guard.as_ref().ok_or_else($crate::scope::over)?;
+                    let scope = guard.as_deref().ok_or_else($crate::scope::over)?;
                     let $space = duramen_store::Scope::space(scope, &place.space)?;
                     $work
                 }
@@ -93,7 +93,7 @@ impl Place {
         let found = py.detach(|| match self.scope.get()? {
             Scope::Branch(scope) => ds::Scope::spaces(scope),
             Scope::Snapshot(scope) => ds::Scope::spaces(scope),
-            Scope::Transaction(scope) => ds::Scope::spaces(scope.lock().as_ref().ok_or_else(over)?),
+            Scope::Transaction(scope) => ds::Scope::spaces(scope.lock().as_deref().ok_or_else(over)?),
         });
         Ok(found.map_err(raised)?.into_iter().map(|space| space.name).collect())
     }

@@ -19,12 +19,12 @@ scope_methods!(Transaction);
 
 impl Transaction {
     pub(crate) fn new(transaction: ds::Transaction) -> Self {
-        Self { place: Place::of(Scope::Transaction(Mutex::new(Some(transaction)))) }
+        Self { place: Place::of(Scope::Transaction(Mutex::new(Some(Box::new(transaction))))) }
     }
 
     fn take(&self) -> Result<ds::Transaction, ds::StoreError> {
         match self.place.scope.get()? {
-            Scope::Transaction(transaction) => transaction.lock().take().ok_or_else(over),
+            Scope::Transaction(transaction) => transaction.lock().take().map(|it| *it).ok_or_else(over),
             Scope::Branch(_) | Scope::Snapshot(_) => Err(over()),
         }
     }

@@ -1,7 +1,7 @@
 //! Parquet files of strangers. What a file says of itself is not believed before it was held against a limit.
 //!
 //! The reader of the format reserves memory by what the footer and the heads of pages say, and walks schemas by calling itself.
-//! Here both are looked at first: [`footer`] is the metadata of a file whose schema is not too deep, and [`Pages`] are the
+//! Here both are looked at first: `footer` is the metadata of a file whose schema is not too deep, and `Pages` are the
 //! pages of a column, each of which was found to be no larger than is allowed. What is made of them is up to the caller:
 //! access graphs, or documents of the store.
 //!

@@ -270,7 +270,7 @@ fn null_rows_of_a_wide_table_are_counted_as_nothing() {
     let store = Store::memory();
     let main = main_branch(&store);
     let object: serde_json::Map<_, _> = (0..250).map(|n| (format!("m{n:03}"), json!(n))).collect();
-    main.json().set("0", "", &json!({ "wide": object })).unwrap();
+    main.json().set("0", "", json!({ "wide": object })).unwrap();
     main.json().set_many((1..1000).map(|n| (format!("{n}"), "", json!({})))).unwrap();
     let limits = Limits { bytes_max: 1 << 20, ..Limits::default() };
     let options = DocumentOptions { limits, sample_rows: 1, ..DocumentOptions::default() };
