@@ -62,10 +62,11 @@ pub fn open_plain(path: &Path) -> io::Result<File> {
     plain(path, OpenOptions::new().read(true))
 }
 
-/// Opens a file that is there, to read it, by a link, too; nothing else, and without waiting for what is no file, as a pipe.
+/// Opens a regular file for reading, and follows links to it. Anything else is refused at once: nobody has to be at the other end
+/// of a pipe.
 ///
 /// # Errors
-/// [`io::ErrorKind::InvalidData`] if it is no file, else the operating system's answer.
+/// [`io::ErrorKind::InvalidData`] if it is not a regular file, else the operating system's error.
 ///
 /// # Examples
 /// ```

@@ -150,7 +150,7 @@ pub(crate) fn only_plain(options: &mut OpenOptions) -> &mut OpenOptions {
     files::only_plain(options)
 }
 
-/// Has an opening not wait for what is no file.
+/// Makes an open return at once where it would wait for the other end of a pipe.
 pub(crate) fn without_waiting(options: &mut OpenOptions) -> &mut OpenOptions {
     files::without_waiting(options)
 }

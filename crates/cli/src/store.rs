@@ -120,7 +120,7 @@ Examples:
   duramen store compact            a checkpoint that also gives back what no branch needs";
 const SHELL_EXAMPLES: &str = "\
 Examples:
-  duramen store shell                               Tab completes, \\help lists what there is
+  duramen store shell                               Tab completes, \\help lists the commands
   duramen store shell --read-only                   beside a process that writes
   duramen store shell < lines.txt                   ends at the first line that fails
   echo 'kv get greeting' | duramen store shell --json";

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use same_file::Handle;
 
-/// `FILE_FLAG_OPEN_REPARSE_POINT`: the link itself is opened, which is no file.
+/// `FILE_FLAG_OPEN_REPARSE_POINT`: opens the link itself, not the file that it points to.
 const OPEN_LINK: u32 = 0x0020_0000;
 
 pub(super) fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {

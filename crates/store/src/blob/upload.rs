@@ -85,7 +85,7 @@ pub(super) fn put(branch: &Branch, at: &[u8], mut reader: impl Read) -> Result<B
         bytes += buffer.len() as u64;
         if bytes > BLOB_BYTES_MAX {
             let (len, max) = (usize::try_from(bytes).unwrap_or(usize::MAX), BLOB_BYTES_MAX as usize);
-            return Err(StoreError::TooLarge { what: "blob, or more,", len, max });
+            return Err(StoreError::TooLarge { what: "blob", len, max });
         }
         if buffer.is_empty() {
             break;

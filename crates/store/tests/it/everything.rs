@@ -406,7 +406,7 @@ impl World {
         Ok(())
     }
 
-    /// A follower sees what there is, once the operating system has it.
+    /// A follower sees everything that the operating system has.
     fn follow(&mut self) -> Outcome {
         self.store().sync().map_err(text)?;
         let version = self.store().info().version;

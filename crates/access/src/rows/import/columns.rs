@@ -1,10 +1,12 @@
 //! A table in a Parquet file: its columns by their names, whatever their order, and its rows batch by batch.
 
 use std::fs::File;
+use std::io::ErrorKind;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use duramen_base::file::open_regular;
 use duramen_parquet::{footer, BatchOf, Budget, Pages, BATCH_ROWS, LIST_VALUES_MAX};
 use parquet::basic::{ConvertedType, LogicalType, TimeUnit, Type as Physical};
 use parquet::column::reader::ColumnReaderImpl;
@@ -93,18 +95,18 @@ impl TableFile {
     ) -> Result<TableFile, TableError> {
         let path = folder.join(format!("{}.parquet", table.name()));
         let io = |source| TableError::Io { file: path.clone(), source };
-        let file = match File::open(&path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+        let damaged = |what: String| TableError::Damaged { file: path.clone(), what };
+        let file = match open_regular(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound => {
                 return Err(TableError::Missing { file: path });
             }
-            file => file.map_err(io)?,
+            Err(error) if error.kind() == ErrorKind::InvalidData => {
+                return Err(damaged("it is not a regular file".to_owned()));
+            }
+            Err(error) => return Err(io(error)),
         };
-        let kind = file.metadata().map_err(io)?;
-        let damaged = |what: String| TableError::Damaged { file: path.clone(), what };
-        if !kind.is_file() {
-            return Err(damaged("it is no regular file".to_owned()));
-        }
-        let length = kind.len();
+        let length = file.metadata().map_err(io)?.len();
         let metadata = footer(&file, length).map_err(io)?.map_err(damaged)?;
         let mut opened = TableFile {
             table,

@@ -52,6 +52,23 @@ fn refusal_in_little_memory(change: impl FnOnce(&Path)) -> String {
     line("said ")
 }
 
+/// Nobody is at its other end, so whoever waits for it waits for ever.
+#[test]
+fn a_pipe_in_the_place_of_a_table_is_refused_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("tables");
+    write_tables(&folder, Default::default);
+    std::fs::remove_file(types(&folder)).unwrap();
+    assert!(Command::new("mkfifo").arg(types(&folder)).status().unwrap().success());
+    let (told, said) = std::sync::mpsc::channel();
+    let pack = dir.path().join("all.dpack");
+    std::thread::spawn(move || {
+        told.send(import_parquet(&folder, &pack, Format::Pack).unwrap_err().to_string())
+    });
+    let error = said.recv_timeout(std::time::Duration::from_secs(30)).expect("an answer in half a minute");
+    assert!(error.contains("not a regular file"), "{error}");
+}
+
 #[test]
 fn a_page_of_zeros_that_shrinks_to_nothing_is_refused() {
     let said = refusal_in_little_memory(|folder| {

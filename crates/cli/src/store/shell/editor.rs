@@ -32,7 +32,7 @@ pub(super) fn run(runner: &Runner) -> Outcome {
     interrupt::listen().map_err(|error| Failure::Other(format!("cannot listen to signals: {error}")))?;
     let mut history = history(&mut lines);
     let path = runner.session.path().display();
-    output::line(format_args!("the store at {path}; \\help lists what there is, \\q or Ctrl-D leaves"));
+    output::line(format_args!("store at {path}; \\help lists the commands, \\q or Ctrl-D quits"));
     loop {
         let text = match lines.readline(&prompt(runner)) {
             Ok(text) => text,

@@ -120,7 +120,7 @@ pub(super) fn meaning(words: &[String]) -> Result<Meaning, Failure> {
                 Some(Verb { arguments, .. }) => {
                     format!("write it like \\{name} {arguments}").trim_end().to_owned()
                 }
-                None => format!("there is no \\{}; \\help lists what there is", name.escape_debug()),
+                None => format!("unknown command \\{}; \\help lists the commands", name.escape_debug()),
             }))
         }
     })
