@@ -66,7 +66,7 @@ fn the_first_line_that_fails_ends_it_and_is_named() {
         ("kv", 2, "line 2: "),
         ("kv put", 2, "line 2: the following required arguments"),
         ("nonsense", 2, "line 2: unrecognized subcommand 'nonsense'"),
-        ("\\nonsense", 2, "line 2: there is no \\nonsense"),
+        ("\\nonsense", 2, "line 2: unknown command \\nonsense"),
         ("kv put 'a", 2, "line 2: the line ends within quotes"),
         ("kv exists nothing", 1, "line 2 ended with a status other than 0"),
         ("kv get a --branch gone", 1, "line 2: "),
