@@ -16,7 +16,7 @@ OUT ?= out
 # For workspaces of their own, which share it.
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 
-.PHONY: help setup build demo dist dist-arm test-dist test-client test-clients test-python test test-cgroups test-extensions test-majors test-otlp test-volumes check check-extra bench bench-router bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z peers-functions soak fmt clean-home release bench-scale bench-changes bench-follow test-parquet test-s3 test-typescript test-deploy setup-clients test-go bench-pytest bench-masking bench-history bench-memory bench-store-history bench-store-index test-native
+.PHONY: help setup build demo dist dist-arm test-dist test-client test-clients test-python test test-cgroups test-extensions test-majors test-otlp test-volumes check check-extra bench bench-router bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z peers-functions soak fmt clean-home release bench-scale bench-changes bench-follow test-parquet test-s3 test-typescript test-deploy setup-clients test-go bench-pytest bench-masking bench-history bench-memory bench-store-history bench-store-index test-native test-long
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -84,11 +84,14 @@ test-deploy: setup ## what is in deploy/: schemas, options, routes, paths, and d
 	test -x $(OUT)/deploy/bin/python || { python3 -m venv $(OUT)/deploy && $(OUT)/deploy/bin/pip install -q compose-spec kubernetes-validate pyyaml; }
 	$(OUT)/deploy/bin/python scripts/check-deploy $(or $(CARGO_TARGET_DIR),target)/debug/duramen
 
-test: setup ## run the test suite: what did not pass yet in this state (TESTS=all: everything)
+test: setup ## run the test suite: what did not pass yet in this state (TESTS=all: also what did)
 	@# Most of what tests do is wait, for servers above all.
 	host=$$($(CARGO) -vV | sed -n 's/^host: //p' | tr a-z- A-Z_); \
 	export CARGO_TARGET_$${host}_RUNNER=$(CURDIR)/scripts/test-runner; \
 	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-4} $(CARGO) test --workspace --no-fail-fast
+
+test-long: setup ## the tests that `make test` leaves out, which take a quarter of an hour: kills at random, followers, passes of the lab
+	@TESTS=long $(MAKE) test
 
 test-otlp: setup ## the traces of daemons and of durable functions, which only packages are built with: lints and tests, against a collector
 	$(CARGO) clippy -p duramen-traces -p duramen-functions -p duramen-server -p duramen-cli --all-targets --features duramen-cli/otlp -- -D warnings
