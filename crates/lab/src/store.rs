@@ -6,8 +6,9 @@
 //!
 //! A run fills the stores (`level`), runs the operations (`ops`, `slice`), notes what was taken (`sample`), reads
 //! it back as a matrix (`matrix`), checks and diagnoses it (`checks`, `findings`), holds it against the targets
-//! (`targets`), and tells (`table`, `report`).
+//! (`targets`) and against what another database published (`published`, `beside`), and tells (`table`, `report`).
 
+mod beside;
 mod checks;
 mod data;
 mod findings;
@@ -19,6 +20,7 @@ mod names;
 mod ops;
 mod options;
 mod priority;
+mod published;
 mod report;
 mod sample;
 mod slice;
@@ -29,7 +31,7 @@ use duramen_base::words::number;
 use duramen_measure::evidence::{Evidence, Finding};
 use duramen_measure::target::Standing;
 use duramen_reports::page::{Report, Tile};
-use duramen_reports::suite::{self, Headline, Lead, Measured, Output, Plan, Say, Suite, SuiteError};
+use duramen_reports::suite::{self, Headline, Lead, Measured, Output, Part, Plan, Say, Suite, SuiteError};
 
 pub use names::matches;
 pub use options::Options;
@@ -81,6 +83,10 @@ impl Suite for Store {
 
     fn tiles(&self, evidence: &Evidence) -> Vec<Tile> {
         suite::tiles(evidence, LEADS, &self.targets(evidence))
+    }
+
+    fn beside(&self, evidence: &Evidence) -> Vec<Part> {
+        beside::part(evidence).into_iter().collect()
     }
 
     fn table(&self, evidence: &Evidence) -> String {

@@ -4,6 +4,7 @@
 //! Whoever has something to say about any document is given the list of the suites.
 
 mod error;
+mod part;
 mod run;
 mod tiles;
 
@@ -11,6 +12,7 @@ use duramen_measure::evidence::{Evidence, Finding};
 use duramen_measure::target::{self, Standing};
 
 pub use error::{Cause, SuiteError};
+pub use part::{Block, Part};
 pub use run::{begin, conclude, run, run_to_end, write, Measured, Output, Plan, Say};
 pub use tiles::{in_words, tiles, Lead};
 
@@ -67,6 +69,11 @@ pub trait Suite: Sync {
 
     /// The figures that its page shows in large.
     fn tiles(&self, evidence: &Evidence) -> Vec<Tile>;
+
+    /// What it has to show of a document beside its targets, where figures of all documents are published.
+    fn beside(&self, _evidence: &Evidence) -> Vec<Part> {
+        Vec::new()
+    }
 
     /// A document as text for a terminal.
     fn table(&self, evidence: &Evidence) -> String;

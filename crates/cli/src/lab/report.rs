@@ -7,12 +7,9 @@ use crate::{
     output,
 };
 use clap::Args;
-use duramen_measure::evidence::Evidence;
 use duramen_reports::{
     collect::{collect, Collected},
-    markdown, site,
-    suite::find,
-    trends, Document,
+    markdown, site, trends, Document,
 };
 use serde::Serialize;
 use std::{
@@ -43,7 +40,7 @@ pub(crate) struct Pages {
     /// Write a summary for a pull request; `-` prints it
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
-    /// Write all figures with their targets as Markdown; `-` prints them
+    /// Write all figures with their targets as Markdown; `-` prints them. Of a page that is there, other sections are kept
     #[arg(long, value_name = "FILE")]
     benchmarks: Option<PathBuf>,
 }
@@ -79,10 +76,14 @@ pub(super) fn run(context: &Context, pages: Pages) -> Outcome {
         }
     }
     if let Some(file) = benchmarks {
-        let rows = |evidence: &Evidence| {
-            find(&super::SUITES, &evidence.suite).map_or_else(Vec::new, |suite| suite.targets(evidence))
+        // Sections that the documents do not make are kept, so the page has to be read first.
+        let earlier = match fs::read_to_string(&file) {
+            Ok(page) => page,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+            Err(error) => return Err(Failure::io("read", &file)(error)),
         };
-        let is_shown = write_markdown(&file, &markdown::benchmarks(&found.documents, &rows))?;
+        let page = markdown::benchmarks(&found.documents, &super::SUITES, &earlier);
+        let is_shown = write_markdown(&file, &page)?;
         is_printed |= is_shown;
         if !is_shown {
             written.push(file);

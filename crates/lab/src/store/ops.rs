@@ -6,6 +6,7 @@ pub(crate) mod json;
 pub(crate) mod kv;
 pub(crate) mod kv_special;
 pub(crate) mod state;
+pub(crate) mod transaction;
 pub(crate) mod vector;
 
 use duramen_store::{Durability, StoreError};
@@ -97,6 +98,11 @@ const fn value(name: &'static str, kind: Kind, unit: &'static str, run: Run) -> 
     }
 }
 
+/// Several threads that read. At one level: reads are the same at all of them.
+const fn readers(name: &'static str, count: u32, run: Run) -> Operation {
+    Operation { kind: Kind::Read, level: Some(Durability::Memory), ..threads(name, count, run) }
+}
+
 /// Several threads. How many stands after `@` in the name, and after the level in the measurement's name.
 const fn threads(name: &'static str, threads: u32, run: Run) -> Operation {
     Operation {
@@ -120,6 +126,9 @@ pub(crate) static OPERATIONS: &[Operation] = &[
     read("kv.get.128B", Siblings::Reads, |slice| kv::get(slice, kv::Size::B128)),
     read("kv.get.1KB", Siblings::Reads, |slice| kv::get(slice, kv::Size::KB1)),
     read("kv.get.8KB", Siblings::Reads, |slice| kv::get(slice, kv::Size::KB8)),
+    read("kv.exists", Siblings::Reads, kv::exists),
+    write("kv.put_many.100", Siblings::None, kv::put_many),
+    read("kv.get_many.100", Siblings::None, kv::get_many),
     write("kv.delete", Siblings::Writes, kv::delete),
     read("kv.list_prefix", Siblings::Listings, kv::list_prefix),
     read("kv.range100", Siblings::Listings, kv::range100),
@@ -128,6 +137,9 @@ pub(crate) static OPERATIONS: &[Operation] = &[
     threads("kv.put.100B@1", 1, |slice| kv_special::put_by_threads(slice, 1)),
     threads("kv.put.100B@8", 8, |slice| kv_special::put_by_threads(slice, 8)),
     threads("kv.put.100B@32", 32, |slice| kv_special::put_by_threads(slice, 32)),
+    readers("kv.get.100B@1", 1, |slice| kv_special::get_by_threads(slice, 1)),
+    readers("kv.get.100B@2", 2, |slice| kv_special::get_by_threads(slice, 2)),
+    readers("kv.get.100B@8", 8, |slice| kv_special::get_by_threads(slice, 8)),
     Operation {
         figure: Figure::P999,
         ..value("kv.put.p999_during_checkpoint", Kind::Other, "us", kv_special::put_during_checkpoint)
@@ -136,6 +148,7 @@ pub(crate) static OPERATIONS: &[Operation] = &[
     read("kv.get@depth1", Siblings::None, |slice| kv_special::get_at_depth(slice, 1)),
     read("kv.get@depth32", Siblings::None, |slice| kv_special::get_at_depth(slice, 32)),
     write("state.set", Siblings::Writes, state::set),
+    write("state.init", Siblings::Writes, state::init),
     read("state.read", Siblings::Reads, state::read),
     write("state.cas", Siblings::Writes, state::cas),
     write("event.append", Siblings::Writes, event::append),
@@ -143,12 +156,20 @@ pub(crate) static OPERATIONS: &[Operation] = &[
     write("event.append@10000", Siblings::None, |slice| event::append_after(slice, "log10k", 10_000)),
     write("event.append@100000", Siblings::None, |slice| event::append_after(slice, "log100k", 100_000)),
     read("event.read", Siblings::Reads, event::read),
+    read("event.range100", Siblings::Listings, event::range),
     read("event.by_type", Siblings::None, event::by_type),
     write("json.set_root", Siblings::Writes, json::set_root),
     write("json.set_path", Siblings::Writes, json::set_path),
+    write("json.delete_path", Siblings::Writes, json::delete_path),
     read("json.get", Siblings::Reads, |slice| json::get(slice, false)),
     read("json.get_root", Siblings::Reads, |slice| json::get(slice, true)),
     read("json.list", Siblings::Listings, json::list),
+    write("transaction.10.snapshot", Siblings::None, |slice| {
+        transaction::commit(slice, transaction::Isolation::Snapshot)
+    }),
+    write("transaction.10.serialisable", Siblings::None, |slice| {
+        transaction::commit(slice, transaction::Isolation::Serialisable)
+    }),
     write("vector.upsert", Siblings::Writes, vector::upsert),
     read("vector.get", Siblings::Reads, vector::get),
     read("vector.search.10k128", Siblings::None, |slice| vector::search(slice, vector::Searched::Small)),

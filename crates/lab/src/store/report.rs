@@ -4,7 +4,7 @@ use duramen_base::words::number;
 use duramen_measure::evidence::Evidence;
 use duramen_measure::histogram::LatencyHistogram;
 use duramen_reports::page::{Chart, Report};
-use duramen_reports::suite;
+use duramen_reports::suite::{self, Suite as _};
 use duramen_store::Durability;
 
 use super::matrix::Matrix;
@@ -32,8 +32,11 @@ pub(crate) fn page(evidence: &Evidence) -> Report {
     report = report
         .heading("Operations")
         .table("Latency in us: p50 / p95 / p99", latency_headers, latency_rows)
-        .table("Costs", cost_headers, cost_rows)
-        .heading("Distributions");
+        .table("Costs", cost_headers, cost_rows);
+    for part in Store.beside(evidence) {
+        report = part.show(report);
+    }
+    report = report.heading("Distributions");
     for level in matrix.levels() {
         let drawn = distributions(&matrix, level);
         if !drawn.is_empty() {

@@ -23,8 +23,8 @@ pub(crate) enum Source {
     OverFloor(&'static str),
     /// The figure of an operation at the level strict, a 99.9th percentile, divided by that of all syncs of the floor in the run.
     TailOverFloor(&'static str),
-    /// Operations per second of so many threads at the level strict, divided by those of one.
-    Threads(&'static str, u32),
+    /// Operations per second of so many threads, divided by those of so many others.
+    Threads(&'static str, u32, u32),
     /// Records in the log for each operation, at the level strict.
     Appends(&'static str),
 }
@@ -81,7 +81,7 @@ pub(crate) const TARGETS: &[Target] = &[
     ),
     at_least(most(
         "puts per second, strict, 32 threads over one",
-        Source::Threads("kv.put.100B", 32),
+        Source::Threads("kv.put.100B", 32, 1),
         5.0,
         "ratio",
     )),
@@ -105,6 +105,8 @@ pub(crate) const TARGETS: &[Target] = &[
         "ratio",
     ),
     most("get, p50", Source::Worst("kv.get.100B"), 0.9, "us"),
+    at_least(most("gets per second, 2 threads over one", Source::Threads("kv.get.100B", 2, 1), 1.9, "ratio")),
+    at_least(most("gets per second, 8 threads over 2", Source::Threads("kv.get.100B", 8, 2), 1.0, "ratio")),
     at_least(most("scan", Source::Worst("kv.scan"), 35e6, "rows/s")),
     most("range of 100, p50", Source::Worst("kv.range100"), 3.0, "us"),
     most("bulk load of 1 M", Source::Worst("kv.bulk_load"), 0.4, "s"),
@@ -161,7 +163,7 @@ fn figure_of(matrix: &Matrix<'_>, target: &Target) -> Option<f64> {
             Some(cell.figure.p50 / floor.max(1e-3))
         }
         Source::TailOverFloor(op) => Some(p50(op, Strict)? / matrix.sync_floor_p999_us?.max(1e-3)),
-        Source::Threads(op, threads) => Some(rate(op, threads)? / rate(op, 1)?.max(1e-3)),
+        Source::Threads(op, threads, others) => Some(rate(op, threads)? / rate(op, others)?.max(1e-3)),
         Source::Appends(op) => matrix.cell(op, Strict)?.appends_per_op(),
     }
 }

@@ -7,36 +7,92 @@ use duramen_measure::evidence::{Evidence, Verdict};
 use duramen_measure::target::Standing;
 
 use super::write::{block, code, table, text};
+use crate::suite::{find, Block, Suite};
 use crate::Document;
 
 /// What a measurement against other engines is called; its figures are named `ROW/ENGINE`.
 const PEERS: &str = "peers";
+/// The same with more data than memory.
+const PEERS_MEMORY: &str = "peers-memory";
 /// The finding that says that another engine was better.
 const BEHIND: &str = "behind a peer";
 
-/// A page of the documents, in the order given; `targets` are those of a document's suite with its figures.
+/// How the page begins.
+const HEAD: &str = "# Benchmarks\n\nSections that begin with a machine and a command are made from evidence documents (`make \
+                    benchmarks`), and so are those that hold\nsuch a run beside published figures; nobody edits them. Each figure has \
+                    its target, set before it was measured, and where\nthere is one the best figure that another project published. \
+                    Rows that we lose stay. The same program gives figures up to 1.4\ntimes apart on a shared machine: compare \
+                    within a run, not between runs.\n";
+
+/// A page of the documents, in the order given; the suites know their targets, and what to show beside them.
+///
+/// `earlier` is the page as it was, or empty. Sections of it that the documents do not make stay where they are: those of runs that
+/// are not told anew, and those that were written by hand.
 #[must_use]
-pub fn benchmarks(documents: &[Document], targets: &dyn Fn(&Evidence) -> Vec<Standing>) -> String {
-    let mut page = String::from(
-        "# Benchmarks\n\nThis page is made from evidence documents (`make benchmarks`); nobody edits it. Each figure has \
-         its target, set\nbefore it was measured, and where there is one the best figure that another project published. \
-         Rows that we lose\nstay. The same program gives figures up to 1.4 times apart on a shared machine: compare within a \
-         run, not between\nruns.\n",
-    );
+pub fn benchmarks(documents: &[Document], suites: &[&dyn Suite], earlier: &str) -> String {
+    let mut made: Vec<(String, String)> = Vec::new();
     for document in documents {
         let evidence = &document.evidence;
-        let rows = if evidence.suite == PEERS { peers(evidence) } else { held(&targets(evidence)) };
-        writeln!(page, "\n## {}\n\n{}\n{rows}", title(&evidence.suite), origin(evidence)).ok();
+        let suite = find(suites, &evidence.suite);
+        let targets = || suite.map_or_else(Vec::new, |suite| suite.targets(evidence));
+        let is_peers = [PEERS, PEERS_MEMORY].contains(&evidence.suite.as_str());
+        let rows = if is_peers { peers(evidence) } else { held(&targets()) };
+        let mut section = format!("{}\n{rows}", origin(evidence));
         if evidence.verdict != Verdict::Pass {
-            writeln!(page, "Not every check of this run passed:\n").ok();
+            writeln!(section, "\nNot every check of this run passed:\n").ok();
             for check in evidence.checks.iter().filter(|check| !check.passed) {
-                writeln!(page, "- {}: {}", code(&check.name), text(&check.detail)).ok();
+                writeln!(section, "- {}: {}", code(&check.name), text(&check.detail)).ok();
             }
         }
+        made.push((title(&evidence.suite), section));
+        let parts = suite.map_or_else(Vec::new, |suite| suite.beside(evidence));
+        made.extend(parts.into_iter().map(|part| (text(&part.title), blocks(part.blocks))));
     }
-    page.truncate(page.trim_end().len());
-    page.push('\n');
+    let mut page = HEAD.to_owned();
+    for (title, section) in placed(made, earlier) {
+        write!(page, "\n## {title}\n\n{}\n", section.trim()).ok();
+    }
     page
+}
+
+/// The sections of a page: each that was made in the place of the earlier one of its title, and those that have none after the
+/// one that they were made after.
+fn placed(made: Vec<(String, String)>, earlier: &str) -> Vec<(String, String)> {
+    let mut sections: Vec<(String, String)> = earlier
+        .split("\n## ")
+        .skip(1)
+        .filter_map(|section| section.split_once('\n'))
+        .map(|(title, section)| (title.trim().to_owned(), section.to_owned()))
+        .collect();
+    let mut after = None;
+    for (title, section) in made {
+        let there = sections.iter().position(|(known, _)| *known == title);
+        let at = match (there, after) {
+            (Some(at), _) => at,
+            (None, Some(before)) => before + 1,
+            (None, None) => sections.len(),
+        };
+        if there.is_some() {
+            sections[at].1 = section;
+        } else {
+            sections.insert(at, (title, section));
+        }
+        after = Some(at);
+    }
+    sections
+}
+
+fn blocks(blocks: Vec<Block>) -> String {
+    let block = |block| match block {
+        Block::Text(plain) => format!("{}\n", text(&plain)),
+        Block::Table { headers, rows } => {
+            let headers: Vec<String> = headers.iter().map(|header| text(header)).collect();
+            let headers: Vec<&str> = headers.iter().map(String::as_str).collect();
+            let cells = |row: Vec<String>| row.iter().map(|cell| text(cell)).collect();
+            table(&headers, &rows.into_iter().map(cells).collect::<Vec<Vec<String>>>())
+        }
+    };
+    blocks.into_iter().map(block).collect::<Vec<String>>().join("\n")
 }
 
 fn title(suite: &str) -> String {
@@ -44,6 +100,7 @@ fn title(suite: &str) -> String {
         "branches" => "Branches of PostgreSQL".to_owned(),
         "store" => "The store".to_owned(),
         PEERS => "The store against other engines".to_owned(),
+        PEERS_MEMORY => "The store against other engines, with ten times the memory".to_owned(),
         "functions" => "Durable functions".to_owned(),
         "packs" => "Packs".to_owned(),
         "replication" => "The replication lab".to_owned(),

@@ -6,6 +6,7 @@ mod documents_are_collected;
 mod history_is_kept;
 mod markdown_for_pull_requests;
 mod one_page_over_everything;
+mod page_of_benchmarks;
 mod pages_have_parts;
 mod reports_open_anywhere;
 mod support;

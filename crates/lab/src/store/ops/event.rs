@@ -11,6 +11,9 @@ use crate::store::slice::Slice;
 /// Events of the log that is read by type, of which every other one has the type.
 const TYPED: u64 = 1_000;
 
+/// Events that a range shows.
+const RANGED: u64 = 100;
+
 /// Events that are appended in one commit while a log is filled.
 const BATCH: u64 = 1_000;
 
@@ -125,6 +128,26 @@ pub(crate) fn read(slice: &mut Slice<'_>) -> Result<(), StoreError> {
     }
     slice.end();
     slice.expect(missing == 0, || format!("{missing} events were not found"));
+    Ok(())
+}
+
+/// A hundred events from a random one on.
+pub(crate) fn range(slice: &mut Slice<'_>) -> Result<(), StoreError> {
+    fill(slice.level, "events", TYPED)?;
+    let (mut rng, main) = (slice.level.rng(), slice.level.main());
+    let space = main.space("events")?;
+    let events = space.events();
+    let length = events.len()?;
+    let mut short = 0_u64;
+    slice.begin()?;
+    while slice.more() {
+        let first = rng.u64(0..=length - RANGED);
+        let page = slice.time(|| events.range(first.., Direction::Forwards, None, RANGED as usize))?;
+        let is_it = page.events.len() as u64 == RANGED && page.events[0].seq == first;
+        short += u64::from(!is_it);
+    }
+    slice.end();
+    slice.expect(short == 0, || format!("{short} ranges did not show {RANGED} events"));
     Ok(())
 }
 

@@ -10,6 +10,9 @@ use crate::store::slice::Slice;
 /// Documents that a listing shows.
 const LISTED: u64 = 100;
 
+/// Documents that a slice takes a place out of at most.
+const DELETED_MOST: u64 = 10_000;
+
 /// Characters that make a document take about 1 KB.
 const NOTE_CHARS: usize = 640;
 
@@ -90,6 +93,33 @@ pub(crate) fn set_path(slice: &mut Slice<'_>) -> Result<(), StoreError> {
     let found = json.get(last.0.as_str(), PATH)?;
     slice.expect(found.and_then(|found| found.to_value().ok()) == Some(last.1), || {
         "the last place that was set does not hold its value".to_owned()
+    });
+    Ok(())
+}
+
+/// Takes a place out of documents, each time another one's.
+pub(crate) fn delete_path(slice: &mut Slice<'_>) -> Result<(), StoreError> {
+    let (mut rng, main, aside) = (slice.level.rng(), slice.level.main(), slice.level.aside());
+    let many: Vec<Value> = (0..64).map(|_| document(&mut rng)).collect();
+    let (kept, taken) = (aside.space("shortened")?, main.space("shortened")?);
+    let (aside, json) = (kept.json(), taken.json());
+    let count = slice.most.min(DELETED_MOST);
+    slice.most = count;
+    for number in 0..count {
+        aside.set(Key::from_number(number).as_str(), "$", &many[(number % 64) as usize])?;
+    }
+    let (mut deleted, mut done) = (0_u64, 0_u64);
+    slice.begin()?;
+    while slice.more() {
+        // In an order that is not that of the keys: a stride that is prime to the count.
+        let key = Key::from_number((done * 7919) % count);
+        deleted += u64::from(slice.time(|| json.delete(key.as_str(), PATH))?);
+        done += 1;
+    }
+    slice.end();
+    let (left, there) = (json.get(Key::from_number(0).as_str(), PATH)?, json.count("k")?);
+    slice.expect(left.is_none() && deleted == done && there == count, || {
+        format!("of {done} places {deleted} were deleted, and {there} of {count} documents are there")
     });
     Ok(())
 }

@@ -16,6 +16,9 @@ const LOG_BYTES_MAX: u64 = 64 << 20;
 /// Keys that a listing shows.
 const LISTED: u64 = 100;
 
+/// Pairs that are put or read in one call.
+const MANY: usize = 100;
+
 /// The size of the values, and the space that has them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Size {
@@ -200,5 +203,63 @@ pub(crate) fn scan(slice: &mut Slice<'_>) -> Result<(), StoreError> {
         slice.expect(seen == rows, || format!("a scan showed {seen} of {rows} pairs"));
     }
     slice.end();
+    Ok(())
+}
+
+/// Asks for a key that is there and for one that is not, in turns.
+pub(crate) fn exists(slice: &mut Slice<'_>) -> Result<(), StoreError> {
+    let (mut rng, main, rows) = (slice.level.rng(), slice.level.main(), slice.level.sizes.rows);
+    let kv = main.kv();
+    let (mut wrong, mut is_there) = (0_u64, true);
+    slice.begin()?;
+    while slice.more() {
+        let beyond = if is_there { 0 } else { 2 * rows };
+        let key = Key::from_number(rng.u64(0..rows) + beyond);
+        wrong += u64::from(slice.time(|| kv.exists(key.as_str()))? != is_there);
+        is_there = !is_there;
+    }
+    slice.end();
+    slice.expect(wrong == 0, || format!("{wrong} answers about keys were wrong"));
+    Ok(())
+}
+
+/// A hundred pairs at random places in one commit.
+pub(crate) fn put_many(slice: &mut Slice<'_>) -> Result<(), StoreError> {
+    slice.most = slice.most.min(LOG_BYTES_MAX / (MANY * VALUE_BYTES) as u64);
+    let (mut rng, pool, main) = (slice.level.rng(), slice.level.pool.clone(), slice.level.main());
+    let rows = slice.level.sizes.rows;
+    let kv = main.kv();
+    let mut last = None;
+    slice.begin()?;
+    while slice.more() {
+        let keys: Vec<Key> = (0..MANY).map(|_| Key::from_number(rng.u64(0..rows))).collect();
+        let value = pool.value(&mut rng, VALUE_BYTES);
+        slice.time(|| kv.put_many(keys.iter().map(|key| (key.as_str(), value))))?;
+        last = Some((keys, value));
+    }
+    slice.end();
+    if let Some((keys, value)) = last {
+        let found = kv.get_many(keys.iter().map(Key::as_str))?;
+        let is_it = |found: &Option<Value>| found.as_ref().and_then(Value::as_bytes) == Some(value);
+        slice.expect(found.iter().all(is_it), || "not all pairs that were put together are there".to_owned());
+    }
+    let count = kv.count("k")?;
+    slice.expect(count == rows, || format!("{count} pairs are there instead of {rows}"));
+    Ok(())
+}
+
+/// A hundred values of random keys as of one moment.
+pub(crate) fn get_many(slice: &mut Slice<'_>) -> Result<(), StoreError> {
+    let (mut rng, main, rows) = (slice.level.rng(), slice.level.main(), slice.level.sizes.rows);
+    let kv = main.kv();
+    let mut missing = 0;
+    slice.begin()?;
+    while slice.more() {
+        let keys: Vec<Key> = (0..MANY).map(|_| Key::from_number(rng.u64(0..rows))).collect();
+        let found = slice.time(|| kv.get_many(keys.iter().map(Key::as_str)))?;
+        missing += MANY - found.iter().flatten().count();
+    }
+    slice.end();
+    slice.expect(missing == 0, || format!("{missing} pairs were not found"));
     Ok(())
 }

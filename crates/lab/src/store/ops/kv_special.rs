@@ -1,6 +1,7 @@
 //! Pairs under special conditions: snapshots, threads, checkpoints, bulk loading, opening, forks of forks.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use duramen_base::clock;
 use duramen_measure::histogram::LatencyHistogram;
@@ -55,31 +56,66 @@ struct Met {
 }
 
 pub(crate) fn put_by_threads(slice: &mut Slice<'_>, threads: u64) -> Result<(), StoreError> {
-    let (pool, main, fifo) = (slice.level.pool.clone(), slice.level.main(), slice.level.fifo);
-    let rows = slice.level.sizes.rows;
+    let (pool, main, rows) = (slice.level.pool.clone(), slice.level.main(), slice.level.sizes.rows);
+    by_threads(slice, threads, |rng| {
+        let (key, value) = (Key::from_number(rng.u64(0..rows)), pool.value(rng, VALUE_BYTES));
+        let put = clock::now();
+        main.kv().put(key.as_str(), value)?;
+        Ok(put.elapsed())
+    })?;
+    let count = main.kv().count("k")?;
+    slice.expect(count == rows, || format!("{count} pairs are there instead of {rows}"));
+    Ok(())
+}
+
+/// Gets of random pairs by threads that have nothing to do with each other.
+pub(crate) fn get_by_threads(slice: &mut Slice<'_>, threads: u64) -> Result<(), StoreError> {
+    let (main, rows) = (slice.level.main(), slice.level.sizes.rows);
+    let missing = AtomicU64::new(0);
+    by_threads(slice, threads, |rng| {
+        let key = Key::from_number(rng.u64(0..rows));
+        let get = clock::now();
+        let found = main.kv().get(key.as_str())?;
+        let took = get.elapsed();
+        if found.is_none() {
+            missing.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(took)
+    })?;
+    let missing = missing.into_inner();
+    slice.expect(missing == 0, || format!("{missing} pairs were not found"));
+    Ok(())
+}
+
+/// Does a piece of work over and over by several threads, until the slice's time is over. The work says how long it took.
+fn by_threads(
+    slice: &mut Slice<'_>,
+    threads: u64,
+    work: impl Fn(&mut fastrand::Rng) -> Result<Duration, StoreError> + Sync,
+) -> Result<(), StoreError> {
+    let fifo = slice.level.fifo;
     let rngs: Vec<fastrand::Rng> = (0..threads).map(|_| slice.level.rng()).collect();
     let budget = slice.budget;
     slice.begin()?;
     let begin = clock::now();
     let met: Vec<Met> = std::thread::scope(|scope| {
         let spawn = |mut rng: fastrand::Rng| {
-            let (pool, main) = (&pool, &main);
+            let work = &work;
             scope.spawn(move || {
                 // The first refusal was told when the run began.
                 let _ = fifo.then(priority::fifo);
                 let mut met = Met { latencies: LatencyHistogram::fine(), failed: None };
                 while begin.elapsed() < budget && met.failed.is_none() {
-                    let (key, value) =
-                        (Key::from_number(rng.u64(0..rows)), pool.value(&mut rng, VALUE_BYTES));
-                    let put = clock::now();
-                    met.failed = main.kv().put(key.as_str(), value).err();
-                    met.latencies.record(put.elapsed());
+                    match work(&mut rng) {
+                        Ok(took) => met.latencies.record(took),
+                        Err(error) => met.failed = Some(error),
+                    }
                 }
                 met
             })
         };
         let handles: Vec<_> = rngs.into_iter().map(spawn).collect();
-        handles.into_iter().map(|handle| handle.join().expect("putting does not panic")).collect()
+        handles.into_iter().map(|handle| handle.join().expect("the work does not panic")).collect()
     });
     let took = begin.elapsed();
     slice.end();
@@ -91,8 +127,6 @@ pub(crate) fn put_by_threads(slice: &mut Slice<'_>, threads: u64) -> Result<(), 
         slice.sample.latencies.merge(&latencies);
     }
     slice.sample.busy += took;
-    let count = main.kv().count("k")?;
-    slice.expect(count == rows, || format!("{count} pairs are there instead of {rows}"));
     Ok(())
 }
 

@@ -72,3 +72,28 @@ pub(crate) fn cas(slice: &mut Slice<'_>) -> Result<(), StoreError> {
     slice.expect(wrong == 0, || format!("{wrong} swaps did not give a later version"));
     Ok(())
 }
+
+/// Makes cells that were not there, among those that are.
+pub(crate) fn init(slice: &mut Slice<'_>) -> Result<(), StoreError> {
+    fill(slice.level)?;
+    let (mut rng, pool) = (slice.level.rng(), slice.level.pool.clone());
+    let (main, aside, cells) = (slice.level.main(), slice.level.aside(), cells(slice.level));
+    let (state, count) = (main.state(), slice.most);
+    // Beyond those that the others use, in an order that is not that of the keys: a stride that is prime to the count.
+    let key_of = |number: u64| Key::from_number(cells + (number * 7919) % count);
+    let mut made = 0;
+    slice.begin()?;
+    while slice.more() {
+        let (key, value) = (key_of(made), pool.value(&mut rng, VALUE_BYTES));
+        slice.time(|| state.init(key.as_str(), value))?;
+        made += 1;
+    }
+    slice.end();
+    let there = state.count("k")? - cells;
+    slice.expect(there == made, || format!("{there} cells were made instead of {made}"));
+    // The next slice makes them again.
+    for number in 0..made {
+        aside.state().delete(key_of(number).as_str())?;
+    }
+    Ok(())
+}

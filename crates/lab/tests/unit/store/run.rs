@@ -29,6 +29,10 @@ fn every_operation_is_measured_at_every_level_and_nothing_is_wrong() {
         let name = format!("kv.put.100B/strict@{threads}");
         assert!(evidence.measurement(&name).is_some(), "{name} is not measured");
     }
+    for threads in [1, 2, 8] {
+        let name = format!("kv.get.100B/memory@{threads}");
+        assert!(evidence.measurement(&name).is_some(), "{name} is not measured");
+    }
     assert_eq!(evidence.verdict, Verdict::Pass, "{:#?}", evidence.checks);
     for name in [
         "operations_did_their_work",
@@ -62,7 +66,8 @@ fn one_level_and_a_few_operations_are_measured_alone() {
     assert_eq!(matrix.levels(), [Durability::Memory]);
     let mut names: Vec<&str> = matrix.operations().into_iter().map(|(op, _)| op).collect();
     names.sort_unstable();
-    let expected = ["kv.bulk_load.size_ratio", "kv.get.100B", "state.cas", "state.read", "state.set"];
+    let expected =
+        ["kv.bulk_load.size_ratio", "kv.get.100B", "state.cas", "state.init", "state.read", "state.set"];
     assert_eq!(names, expected);
     assert!(evidence.checks.iter().all(|check| check.name != "one_sync_per_strict_write"));
 }

@@ -1,5 +1,6 @@
 //! The suite "store": what it measures, what its rules notice, and what they let pass.
 
+mod beside;
 mod diagnosis;
 mod options;
 mod rules;

@@ -47,6 +47,13 @@ fn ratios_are_taken_within_the_run() {
         evidence.measurements.push(Measurement::scalar(format!("{name}.ops_per_s"), "1/s", rate));
     }
     assert_eq!(outcome(&evidence, "puts per second, strict, 32 threads over one"), Some(Outcome::Missed));
+    for (threads, rate) in [(1, 1_000.0), (2, 1_900.0), (8, 1_800.0)] {
+        let name = format!("kv.get.100B/memory@{threads}");
+        evidence.measurements.push(Measurement::scalar(&name, "us", 1.0));
+        evidence.measurements.push(Measurement::scalar(format!("{name}.ops_per_s"), "1/s", rate));
+    }
+    assert_eq!(outcome(&evidence, "gets per second, 2 threads over one"), Some(Outcome::Met));
+    assert_eq!(outcome(&evidence, "gets per second, 8 threads over 2"), Some(Outcome::Missed));
     let tail = "put p99.9 during a checkpoint, strict, over the p99.9 of one fdatasync";
     evidence.measurements.push(Measurement::scalar("kv.put.p999_during_checkpoint/strict", "us", 2_000.0));
     assert_eq!(outcome(&evidence, tail), None, "too few syncs");
