@@ -16,7 +16,7 @@ OUT ?= out
 # For workspaces of their own, which share it.
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 
-.PHONY: help setup build demo dist dist-arm test-dist test-client test-clients test-python test test-cgroups test-extensions test-majors test-otlp test-volumes check check-extra bench bench-router bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z peers-functions soak fmt clean-home release bench-scale bench-changes bench-follow test-parquet test-s3 test-typescript test-deploy setup-clients test-go bench-pytest bench-masking bench-history bench-memory bench-store-history bench-store-index test-native test-long
+.PHONY: help setup build demo dist dist-arm test-dist test-client test-clients test-python test test-cgroups test-extensions test-majors test-otlp test-volumes check check-extra bench bench-router bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z peers-memory peers-functions soak fmt clean-home release bench-scale bench-changes bench-follow test-parquet test-s3 test-typescript test-deploy setup-clients test-go bench-pytest bench-masking bench-history bench-memory bench-store-history bench-store-index test-native test-long
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -208,13 +208,19 @@ bench-replication: setup release ## the replication suite: all scenarios at thre
 
 benchmarks: bench bench-store bench-functions bench-packs peers ## all of these, replication in short, and docs/benchmarks.md made of what they left (a quarter of an hour)
 	$(BIN) lab run replication --quick --json $(OUT)/replication.json --html $(OUT)/replication.html
-	$(BIN) lab report $(addprefix $(OUT)/,branches.json store.json peers.json functions.json packs.json replication.json) \
+	$(BIN) lab report $(addprefix $(OUT)/,branches.json store.json peers.json functions.json packs.json replication.json) $(wildcard $(OUT)/peers-memory.json) \
 		--benchmarks docs/benchmarks.md
 
 peers: ## the same work on the store and on redb, fjall, LMDB, SQLite and RocksDB (apt-get install librocksdb-dev libclang-dev)
 	@mkdir -p $(OUT)
 	cd benches/peers && ROCKSDB_LIB_DIR=$$(dirname $$(ldconfig -p | awk '/librocksdb.so$$/ { print $$NF; exit }')) \
 		ROCKSDB_INCLUDE_DIR=/usr/include $(CARGO) run --release --features rocksdb -- --json $(abspath $(OUT))/peers.json
+
+peers-memory: ## random gets and puts of ten times the memory, each engine in a control group (root; packages as above; MIB=256, half an hour)
+	@mkdir -p $(OUT)
+	cd benches/peers && ROCKSDB_LIB_DIR=$$(dirname $$(ldconfig -p | awk '/librocksdb.so$$/ { print $$NF; exit }')) \
+		ROCKSDB_INCLUDE_DIR=/usr/include $(CARGO) run --release --features rocksdb -- \
+		--memory $(or $(MIB),256) --seconds 20 --json $(abspath $(OUT))/peers-memory.json
 
 peers-c1z: ## files of every kind that the ecosystem's SDK writes, read by both, and a million grants timed (needs Go before 1.27)
 	@mkdir -p $(OUT)/c1z

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
-use crate::data::{Data, Key};
+use crate::data::{Data, Key, VALUE_BYTES};
 
 /// What a commit that returned survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +58,12 @@ pub(crate) type Row<'a> = (&'a Key, &'a [u8]);
 pub(crate) trait Engine: Sync {
     /// Loads rows in ascending order of keys into the empty store; durable on return.
     fn bulk_load(&self, rows: &mut dyn Iterator<Item = Row<'_>>) -> Done<()>;
+
+    /// As [`bulk_load`](Self::bulk_load), of more rows than fit into memory: they are made while it runs. Only for an engine
+    /// that loads so many at once.
+    fn load_made(&self, _rows: &mut dyn Iterator<Item = (Key, [u8; VALUE_BYTES])>) -> Done<()> {
+        Err(Failure::Wrong("it does not load rows that are made meanwhile".to_owned()))
+    }
 
     /// Commits one row at the level that the store was opened with.
     fn put(&self, key: &Key, value: &[u8]) -> Done<()>;

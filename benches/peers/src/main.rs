@@ -8,7 +8,9 @@ mod engine;
 mod engines;
 mod floor;
 mod glob;
+mod group;
 mod latency;
+mod limited;
 mod priority;
 mod report;
 mod rows;
@@ -25,6 +27,7 @@ use duramen_measure::host::Host;
 use bench::Bench;
 use data::Data;
 use engine::Kind;
+use limited::Limited;
 use report::Results;
 use rows::{Metric, Row};
 
@@ -52,6 +55,14 @@ struct Cli {
     /// How many seconds a row that writes single commits may take.
     #[arg(long, default_value_t = 5.0, value_parser = seconds)]
     seconds: f64,
+    /// Instead of the rows: random gets and puts of data that is ten times this memory, each engine in a process and in a control
+    /// group of its own that has no more (needs root).
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(128..=65_536))]
+    #[arg(conflicts_with_all = ["only", "fifo", "rows"])]
+    memory: Option<u64>,
+    /// The process of an engine.
+    #[arg(long, hide = true, requires = "memory")]
+    child: Option<String>,
     /// Writes the evidence document there.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -75,7 +86,12 @@ fn seconds(text: &str) -> Result<f64, String> {
 }
 
 fn main() -> ExitCode {
-    match run(&Cli::parse()) {
+    let cli = Cli::parse();
+    let done = match cli.memory {
+        Some(mib) => run_limited(&cli, mib),
+        None => run(&cli),
+    };
+    match done {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -96,7 +112,7 @@ fn run(cli: &Cli) -> Result<bool, Box<dyn std::error::Error>> {
     let folder = tempfile::Builder::new().prefix("duramen-peers-").tempdir_in(&cli.dir)?;
     let seed = entropy::seed();
     let mut evidence = Evidence::new("peers", host);
-    describe(cli, &kinds, seed, &mut evidence);
+    describe(cli, cli.rows.into(), &kinds, seed, &mut evidence);
 
     let data = Data::new(seed, cli.rows as usize);
     let cap = Duration::from_secs_f64(cli.seconds);
@@ -108,6 +124,41 @@ fn run(cli: &Cli) -> Result<bool, Box<dyn std::error::Error>> {
         println!("FAILED {failure}");
     }
     results.tell(&mut evidence, &metrics, &names);
+    evidence.finish();
+    if let Some(path) = &cli.json {
+        evidence.write(path)?;
+    }
+    folder.close()?;
+    Ok(results.is_clean())
+}
+
+/// Runs with data that is larger than the memory. Returns whether every engine worked.
+fn run_limited(cli: &Cli, mib: u64) -> Result<bool, Box<dyn std::error::Error>> {
+    let seed = entropy::seed();
+    let limited = Limited { memory: mib << 20, time: Duration::from_secs_f64(cli.seconds), seed };
+    if let Some(name) = &cli.child {
+        engines::limit(limited.cache());
+        let kind = choose_engines(std::slice::from_ref(name))?;
+        limited.child(&cli.dir, kind[0])?;
+        return Ok(true);
+    }
+    let mut kinds = choose_engines(&cli.engines)?;
+    // It takes as long as all others together, and nobody asked for it.
+    kinds.retain(|kind| kind.name != "sqlite" || !cli.engines.is_empty());
+    let names: Vec<&'static str> = kinds.iter().map(|kind| kind.name).collect();
+    let host = Host::fingerprint(&cli.dir)?;
+    let folder = tempfile::Builder::new().prefix("duramen-peers-").tempdir_in(&cli.dir)?;
+    let mut evidence = Evidence::new("peers-memory", host);
+    describe(cli, limited.rows(), &kinds, seed, &mut evidence);
+    evidence.configure("memory_mib", mib);
+    let results = limited.run(folder.path(), &kinds, cli.repeats)?;
+    println!(
+        "{} rows in {mib} MiB of memory\n\n{}",
+        limited.rows(),
+        results.table(&limited::METRICS, &names)
+    );
+    results.tell(&mut evidence, &limited::METRICS, &names);
+    limited::hold(&results, &mut evidence);
     evidence.finish();
     if let Some(path) = &cli.json {
         evidence.write(path)?;
@@ -177,7 +228,7 @@ fn choose_rows(patterns: &[String]) -> Result<Vec<Row>, String> {
 }
 
 /// Says what is measured where, before it takes long.
-fn describe(cli: &Cli, kinds: &[Kind], seed: u64, evidence: &mut Evidence) {
+fn describe(cli: &Cli, rows: u64, kinds: &[Kind], seed: u64, evidence: &mut Evidence) {
     let host = evidence.host.clone();
     println!(
         "{}, {} cores, {:.0} GiB, {}, {}; load {:.2}, {:.2}, {:.2}; sync floor {:.0} us",
@@ -193,8 +244,7 @@ fn describe(cli: &Cli, kinds: &[Kind], seed: u64, evidence: &mut Evidence) {
     );
     let fifo = if cli.fifo { "on" } else { "off" };
     println!(
-        "{} rows, {} repeats, {} s per row of single commits, SCHED_FIFO in strict rows {fifo}, {}={seed}\n",
-        cli.rows,
+        "{rows} rows, {} repeats, {} s per row of single commits, SCHED_FIFO in strict rows {fifo}, {}={seed}\n",
         cli.repeats,
         cli.seconds,
         entropy::SEED_VARIABLE
@@ -203,7 +253,7 @@ fn describe(cli: &Cli, kinds: &[Kind], seed: u64, evidence: &mut Evidence) {
         println!("--dir is in memory (tmpfs): syncs cost nothing there and the strict rows say nothing\n");
         evidence.find("no disk", Severity::Problem, None, "tmpfs: the strict rows say nothing");
     }
-    evidence.configure("rows", cli.rows);
+    evidence.configure("rows", rows);
     evidence.configure("repeats", cli.repeats);
     evidence.configure("seconds", cli.seconds);
     evidence.configure("fifo", cli.fifo);

@@ -40,6 +40,11 @@ impl Results {
         Some(figures)
     }
 
+    /// The median of the repetitions; none if the engine has none or failed.
+    pub(crate) fn median(&self, metric: &Metric, engine: &'static str) -> Option<f64> {
+        self.figures(metric, engine).map(|figures| figures.p50)
+    }
+
     /// How our figure stands to the best of the others.
     fn standing(&self, metric: &Metric, engines: &[&'static str]) -> Option<Standing> {
         let better = |a: f64, b: f64| match metric.better {

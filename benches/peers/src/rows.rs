@@ -31,11 +31,13 @@ pub(crate) struct Metric {
     pub(crate) shown: bool,
 }
 
-const fn less(name: &'static str, unit: &'static str) -> Metric {
+/// A figure of which less is better.
+pub(crate) const fn less(name: &'static str, unit: &'static str) -> Metric {
     Metric { name, unit, better: Better::Less, shown: true }
 }
 
-const fn more(name: &'static str, unit: &'static str) -> Metric {
+/// A figure of which more is better.
+pub(crate) const fn more(name: &'static str, unit: &'static str) -> Metric {
     Metric { name, unit, better: Better::More, shown: true }
 }
 

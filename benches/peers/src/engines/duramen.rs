@@ -6,7 +6,7 @@ use std::path::Path;
 use duramen_store::value::ValueRef;
 use duramen_store::{Branch, Durability, Options, Scope, Store};
 
-use crate::data::Key;
+use crate::data::{Key, VALUE_BYTES};
 use crate::engine::{Done, Engine, Failure, Kind, Level, Row, Snapshot, Tally};
 
 pub(super) const KIND: Kind = Kind {
@@ -29,7 +29,7 @@ fn open(dir: &Path, level: Level) -> Done<Box<dyn Engine>> {
         Level::Buffered => Durability::Buffered,
         Level::Strict => Durability::Strict,
     };
-    let options = Options { durability, memory_bytes: super::CACHE_BYTES, ..Options::default() };
+    let options = Options { durability, memory_bytes: super::cache_bytes(), ..Options::default() };
     let store = Store::open(dir.join("store"), options).map_err(Failure::engine)?;
     let main = store.branch("main").map_err(Failure::engine)?;
     Ok(Box::new(Duramen { store, main }))
@@ -46,6 +46,13 @@ fn tally_row(tally: &mut Tally, key: &[u8], value: &ValueRef<'_>) -> bool {
 impl Engine for Duramen {
     fn bulk_load(&self, rows: &mut dyn Iterator<Item = Row<'_>>) -> Done<()> {
         self.main.bulk_load("default", rows).map_err(Failure::engine)?;
+        Ok(())
+    }
+
+    fn load_made(&self, rows: &mut dyn Iterator<Item = (Key, [u8; VALUE_BYTES])>) -> Done<()> {
+        self.main
+            .bulk_load("default", rows.map(|(key, value)| (key, value.to_vec())))
+            .map_err(Failure::engine)?;
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use fjall::config::PinningPolicy;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable};
 
 use crate::data::Key;
@@ -29,14 +30,24 @@ struct View<'a> {
 
 fn open(dir: &Path, level: Level) -> Done<Box<dyn Engine>> {
     let manual = level == Level::Memory;
+    // Its manual asks for a quarter of the memory where data does not fit.
+    let cache = if super::is_limited() { super::cache_bytes() / 2 } else { super::cache_bytes() };
     let db = Database::builder(dir)
-        .cache_size(super::CACHE_BYTES as u64)
+        .cache_size(cache as u64)
         .manual_journal_persist(manual)
         .open()
         .map_err(Failure::engine)?;
     // The options are kept with the store, so they are those of its first open.
     let rows = db
-        .keyspace("rows", || KeyspaceCreateOptions::default().manual_journal_persist(manual))
+        .keyspace("rows", || {
+            let options = KeyspaceCreateOptions::default().manual_journal_persist(manual);
+            let Some(bytes) = super::write_buffer_bytes() else { return options };
+            // Otherwise those of all files are kept beside the cache.
+            let pinned = PinningPolicy::all(false);
+            let options =
+                options.filter_block_pinning_policy(pinned.clone()).index_block_pinning_policy(pinned);
+            options.max_memtable_size(bytes as u64)
+        })
         .map_err(Failure::engine)?;
     Ok(Box::new(Fjall { db, rows, level }))
 }

@@ -11,7 +11,8 @@ use crate::engine::{Done, Engine, Failure, Kind, Level, Row, Snapshot, Tally};
 pub(super) const KIND: Kind = Kind {
     name: "lmdb",
     configured:
-        "memory: WRITEMAP+NOSYNC; buffered: NOSYNC; strict: default; bulk: one transaction with APPEND",
+        "memory: WRITEMAP+NOSYNC; buffered: NOSYNC; strict: default; bulk: one transaction with APPEND; \
+                 NORDAHEAD where memory is limited",
     open,
     has: |_| true,
 };
@@ -42,6 +43,8 @@ fn open_env(dir: &Path, level: Level) -> heed::Result<Env> {
         Level::Buffered => EnvFlags::NO_SYNC,
         Level::Strict => EnvFlags::empty(),
     };
+    // Its manual asks for this where data is larger than memory: otherwise each page that is read brings 31 others.
+    let flags = if super::is_limited() { flags | EnvFlags::NO_READ_AHEAD } else { flags };
     let mut options = EnvOpenOptions::new();
     options.map_size(MAP_BYTES).max_dbs(1);
     // SAFETY: the folder was made by this run for this store, and no other process or store uses it.

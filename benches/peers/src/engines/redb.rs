@@ -26,7 +26,7 @@ struct View(ReadTransaction);
 
 fn open(dir: &Path, level: Level) -> Done<Box<dyn Engine>> {
     let db = Database::builder()
-        .set_cache_size(super::CACHE_BYTES)
+        .set_cache_size(super::cache_bytes())
         .create(dir.join("rows.redb"))
         .map_err(Failure::engine)?;
     let durability = if level == Level::Memory { Durability::None } else { Durability::Immediate };

@@ -14,7 +14,7 @@ pub(super) const KIND: Kind = Kind {
     name: "rocksdb",
     configured:
         "memory: no WAL; buffered: WAL without sync; strict: WAL with sync; bulk: one ingested table file; \
-                 Bloom filters of 10 bits, no compression",
+                 Bloom filters of 10 bits, no compression; indexes and filters in the cache where memory is limited",
     open,
     has: |_| true,
 };
@@ -29,11 +29,16 @@ struct View<'a>(rocksdb::Snapshot<'a>);
 
 fn options() -> Done<Options> {
     let mut table = BlockBasedOptions::default();
-    table.set_block_cache(&Cache::new_lru_cache(super::CACHE_BYTES).map_err(Failure::engine)?);
+    table.set_block_cache(&Cache::new_lru_cache(super::cache_bytes()).map_err(Failure::engine)?);
     table.set_bloom_filter(10.0, false);
+    // Otherwise those of all files are kept beside the cache.
+    table.set_cache_index_and_filter_blocks(super::is_limited());
     let mut options = Options::default();
     options.create_if_missing(true);
     options.set_compression_type(DBCompressionType::None);
+    if let Some(bytes) = super::write_buffer_bytes() {
+        options.set_write_buffer_size(bytes);
+    }
     options.set_block_based_table_factory(&table);
     Ok(options)
 }

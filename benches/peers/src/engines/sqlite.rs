@@ -49,8 +49,8 @@ fn connect(path: &Path, level: Level) -> rusqlite::Result<Connection> {
     let connection = Connection::open(path)?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", synchronous)?;
-    connection.pragma_update(None, "cache_size", -(super::CACHE_BYTES as i64 / 1024))?;
-    connection.pragma_update(None, "mmap_size", super::CACHE_BYTES as i64)?;
+    connection.pragma_update(None, "cache_size", -(super::cache_bytes() as i64 / 1024))?;
+    connection.pragma_update(None, "mmap_size", super::cache_bytes() as i64)?;
     connection.execute_batch(
         "CREATE TABLE IF NOT EXISTS rows (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",
     )?;
