@@ -223,12 +223,34 @@ pub enum StoreError {
         attempts: u32,
     },
     /// A merge met keys that both sides changed.
-    #[error("{count} keys were changed on both sides, first {first}; look at a dry run, then merge with ours, theirs or a resolver")]
+    #[error("{count} keys were changed on both sides, first {first}; look at a dry run, then merge with ours, theirs, keep or a resolver")]
     MergeConflict {
         /// How many.
         count: usize,
         /// The first of them.
         first: String,
+    },
+    /// There is no such conflict that a merge kept.
+    #[error("{row} has no open conflict; `store branch conflicts` lists those that the branch has")]
+    ConflictNotFound {
+        /// The row that was asked for.
+        row: String,
+    },
+    /// The row of a conflict is no longer what it was when the merge kept the conflict.
+    #[error(
+        "{row} has changed since its conflict was kept; look at what it is now, then settle the conflict with `now`, or all the same"
+    )]
+    ConflictChanged {
+        /// The row.
+        row: String,
+    },
+    /// The record of a conflict, or the value that was chosen of it, cannot be read.
+    #[error("the record of the conflict of {row} cannot be used: {reason}; settle it with `now`, which drops the record")]
+    ConflictUnreadable {
+        /// The row.
+        row: String,
+        /// What is wrong.
+        reason: String,
     },
     /// Another process has the store open, or another handle of this one: to write, or to read if this one is to
     /// write.

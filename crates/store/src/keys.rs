@@ -5,7 +5,7 @@
 
 use smallvec::SmallVec;
 
-use crate::names::DEFAULT_SPACE;
+use crate::names::{check_space, DEFAULT_SPACE};
 
 /// The kinds of data. The numbers are part of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
@@ -48,6 +48,12 @@ impl Primitive {
             Self::Vector => "vector",
             Self::Index => "index",
         }
+    }
+
+    /// Whether [`Strategy::Keep`](crate::Strategy::Keep) keeps conflicts of it: pairs, cells, documents, and vectors row by
+    /// row. An event follows from all before it, the chunks of a blob belong to one row, and an index is declared anew.
+    pub(crate) fn can_be_kept(self) -> bool {
+        matches!(self, Self::Kv | Self::State | Self::Json | Self::Vector)
     }
 
     fn from_byte(byte: u8) -> Option<Self> {
@@ -170,6 +176,28 @@ pub(crate) fn split_mark(key: &[u8]) -> Option<[u8; 16]> {
     key.strip_prefix(&[MARKS])?.try_into().ok()
 }
 
+/// What the keys of the records of conflicts begin with that a merge kept: they are data, and hidden as entries are.
+const CONFLICTS: u8 = 0x65;
+
+/// Where the records of all conflicts are.
+pub(crate) const ALL_CONFLICTS: ([u8; 1], [u8; 1]) = ([CONFLICTS], [CONFLICTS + 1]);
+
+/// The key of the record of a conflict, by the key of its row in the tree; with none, what those of all begin with.
+pub(crate) fn conflict(row: &[u8]) -> KeyBuf {
+    let mut key = KeyBuf::new();
+    key.push(CONFLICTS);
+    key.extend_from_slice(row);
+    key
+}
+
+/// The key of the row in the tree of which a record of a conflict is; none if it is no such key, or one that nobody writes.
+pub(crate) fn split_conflict(record: &[u8]) -> Option<&[u8]> {
+    let row = record.strip_prefix(&[CONFLICTS])?;
+    let (primitive, space, rest) = split(row)?;
+    let is_canonical = key(primitive, space, rest)[..] == *row && check_space(space).is_ok();
+    (is_canonical && primitive.can_be_kept() && !rest.is_empty()).then_some(row)
+}
+
 /// Whether a key that is hidden has the form of those that are written.
 pub(crate) fn is_well_formed(key: &[u8], chunks_max: u64) -> bool {
     let is_chunk = |key: &[u8]| {
@@ -182,6 +210,7 @@ pub(crate) fn is_well_formed(key: &[u8], chunks_max: u64) -> bool {
         }
         Some(&CHUNKS) => is_chunk(key),
         Some(&MARKS) => split_mark(key).is_some(),
+        Some(&CONFLICTS) => split_conflict(key).is_some(),
         // What belongs to an index is known by its declaration.
         _ => true,
     }
@@ -190,9 +219,10 @@ pub(crate) fn is_well_formed(key: &[u8], chunks_max: u64) -> bool {
 /// Where the entries of all indexes are.
 pub(crate) const ALL_ENTRIES: ([u8; 1], [u8; 1]) = ([ENTRIES], [ENTRIES + 1]);
 
-/// Whether a key of the tree is that of an entry of an index or of a pair that ends, or of a chunk of a blob or its mark.
+/// Whether a key of the tree is that of an entry of an index or of a pair that ends, of a chunk of a blob or its mark, or of the
+/// record of a conflict.
 pub(crate) fn is_derived(key: &[u8]) -> bool {
-    matches!(key.first(), Some(&ENTRIES | &EXPIRIES | &CHUNKS | &MARKS))
+    matches!(key.first(), Some(&ENTRIES | &EXPIRIES | &CHUNKS | &MARKS | &CONFLICTS))
 }
 
 /// Takes a key of the tree apart; none for an entry of an index.

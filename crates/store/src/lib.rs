@@ -52,6 +52,7 @@ mod branches;
 mod bulk;
 mod checkpoint;
 mod commit;
+pub mod conflict;
 mod diff;
 mod display;
 pub mod durability;

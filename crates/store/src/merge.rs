@@ -6,6 +6,7 @@
 //! whose dimensions or metric one side changed, and anything of it the other.
 
 mod collections;
+mod keep;
 mod logs;
 mod rules;
 
@@ -18,6 +19,7 @@ use serde::Serialize;
 use crate::access::{Access, Edit, View};
 use crate::blob;
 use crate::branch_state::BranchState;
+use crate::conflict;
 use crate::diff::Part;
 use crate::display::{display_key, display_value};
 use crate::engine::Engine;
@@ -35,6 +37,7 @@ use crate::store::Store;
 use crate::value::{check_encoded, Encode, Value};
 use crate::writer::Writer;
 use collections::Collections;
+use keep::Origin;
 use rules::Versions;
 pub use rules::{Decision, Rule};
 
@@ -53,6 +56,10 @@ pub enum Strategy {
     Ours,
     /// The branch that is merged.
     Theirs,
+    /// Nobody yet: the branch that is merged into keeps what it has, and a record of what both have, from which the conflict is
+    /// settled later: see [`conflict`](crate::conflict). For pairs, cells, documents and vectors; conflicts of blobs, event logs,
+    /// indexes and whole collections are as with [`Fail`](Self::Fail), so decide those by a rule.
+    Keep,
 }
 
 /// What it is when both sides changed something to the same value.
@@ -101,8 +108,12 @@ pub struct Conflict {
     pub theirs: Option<serde_json::Value>,
     /// Of a document, the paths that both sides changed.
     pub paths: Vec<String>,
-    /// Whether it was decided: by the strategy or a resolver.
+    /// Whether it does not stand in the way of the merge: it was decided, by the strategy or a resolver, or is kept.
     pub resolved: bool,
+    /// Whether it is kept, to be settled later.
+    pub kept: bool,
+    /// Why it is not kept, where that was the strategy.
+    pub reason: Option<&'static str>,
 }
 
 /// Decides conflicts one by one.
@@ -164,6 +175,10 @@ pub struct MergeReport {
     pub deleted: u64,
     /// What both sides changed, decided or not.
     pub conflicts: Vec<Conflict>,
+    /// Conflicts that are kept, and open in the target from now on.
+    pub kept: u64,
+    /// Conflicts that were opened or settled in the source before, and now are in the target too.
+    pub carried: u64,
     /// Events that were appended with new numbers.
     pub events_resequenced: u64,
     /// The version of the merge; none if nothing was written.
@@ -181,6 +196,10 @@ struct Plan {
     events: Vec<(String, event::Event)>,
     /// Logs to trim, and before which event.
     trims: Vec<(String, u64)>,
+    /// Records of conflicts to write, by their key in the tree.
+    records: Vec<RawWrite>,
+    /// Records that the source has changed, which may go over with their rows.
+    carried: Vec<RawWrite>,
     /// Whether both sides changed something alike, about which nothing is to be done.
     agreed: bool,
     report: MergeReport,
@@ -274,13 +293,15 @@ impl Store {
             let mut held = hold.then(|| engine.lock_writer());
             check_rules(source, target, &options)?;
             let trees = engine.merge_trees(source, target)?;
-            let plan = plan(engine, &trees, &mut options)?;
+            let origin = Origin::of(source, &trees);
+            let mut plan = plan(engine, &trees, &origin, &mut options)?;
             if options.dry_run {
                 return Ok(plan.report);
             }
             let open = plan.report.conflicts.iter().filter(|conflict| !conflict.resolved);
             if let Some(first) = open.clone().next() {
-                let first = format!("{} {}/{}", first.primitive, first.space, first.key);
+                let reason = first.reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
+                let first = format!("{} {}/{}{reason}", first.primitive, first.space, first.key);
                 return Err(StoreError::MergeConflict { count: open.count(), first });
             }
             engine.check_writable()?;
@@ -309,17 +330,18 @@ impl Store {
                 }
                 None => writer.begin_writes(target.id()),
             }
-            let mut report = plan.report;
             {
                 let tree = target.tree(engine.forest())?;
                 let floor = tree.floor();
                 let (forest, batch) = (engine.forest(), writer.batch_mut());
                 let now = Now::default();
+                plan.writes.append(&mut plan.records);
                 let mut draft = Draft { forest, tree: &tree, floor, now, batch };
                 trees
                     .theirs
                     .read(|theirs| write(&mut draft, theirs, plan.writes, &plan.trims, &plan.events))?;
             }
+            let mut report = plan.report;
             let noted = merged.is_some() && (!report.conflicts.is_empty() || plan.agreed);
             if writer.batch().is_empty() && !noted {
                 return Ok(report);
@@ -415,19 +437,34 @@ fn write(
 }
 
 /// What has to be written.
-fn plan(engine: &Engine, trees: &Trees, options: &mut MergeOptions<'_>) -> Result<Plan, StoreError> {
+fn plan(
+    engine: &Engine,
+    trees: &Trees,
+    origin: &Origin,
+    options: &mut MergeOptions<'_>,
+) -> Result<Plan, StoreError> {
     let mut plan = Plan::default();
     let mut logs: BTreeMap<String, Vec<RawWrite>> = BTreeMap::new();
     let mut collections = Collections::default();
     let (ours, theirs, base) = (trees.ours.tree(), trees.theirs.tree(), trees.base.tree());
     let mut failed = None;
-    for (start, end) in options.part.ranges()? {
+    let mut ranges = options.part.ranges()?;
+    if !options.part.is_all() {
+        let records = conflict::ranges(&options.part)?;
+        ranges.extend(records.into_iter().map(|(start, end)| (start.to_vec(), Some(end.to_vec()))));
+    }
+    for (start, end) in ranges {
         let range = KeyRange::new(&start, end.as_deref());
         ours.merge_items(engine.forest(), base, theirs, &range, |item| {
-            let Some((primitive, space, rest)) = keys::split(item.key) else {
+            let of_row = keys::split_conflict(item.key);
+            let Some((primitive, space, rest)) = keys::split(of_row.unwrap_or(item.key)) else {
                 return ControlFlow::Continue(());
             };
             if !options.part.has(rest) {
+                return ControlFlow::Continue(());
+            }
+            if of_row.is_some() {
+                keep::note(&item, &mut plan);
                 return ControlFlow::Continue(());
             }
             let Some(item) = without_ended(item, primitive, &trees.ours) else {
@@ -464,7 +501,7 @@ fn plan(engine: &Engine, trees: &Trees, options: &mut MergeOptions<'_>) -> Resul
                 plan.write(item.key.to_vec(), theirs());
                 return ControlFlow::Continue(());
             }
-            let decided = decide(&item, primitive, space, rest, options, &mut plan);
+            let decided = decide(&item, (primitive, space, rest), (trees, origin), options, &mut plan);
             match decided {
                 Ok(()) => ControlFlow::Continue(()),
                 Err(error) => {
@@ -480,6 +517,7 @@ fn plan(engine: &Engine, trees: &Trees, options: &mut MergeOptions<'_>) -> Resul
     for (space, changes) in logs {
         logs::merge(trees, &space, changes, options, &mut plan)?;
     }
+    keep::carry(trees, &mut plan)?;
     Ok(plan)
 }
 
@@ -524,9 +562,8 @@ fn without_ended<'i>(mut item: MergeItem<'i>, primitive: Primitive, now: &Snapsh
 /// Decides about a key that both sides changed.
 fn decide(
     item: &MergeItem<'_>,
-    primitive: Primitive,
-    space: &str,
-    rest: &[u8],
+    (primitive, space, rest): (Primitive, &str, &[u8]),
+    (trees, origin): (&Trees, &Origin),
     options: &mut MergeOptions<'_>,
     plan: &mut Plan,
 ) -> Result<(), StoreError> {
@@ -553,6 +590,8 @@ fn decide(
         theirs: display(item.theirs),
         paths,
         resolved: true,
+        kept: false,
+        reason: None,
     };
     let version = |entry: Option<duramen_tree::Entry<'_>>| entry.map(|entry| entry.version);
     let versions = Versions { ours: version(item.ours), theirs: version(item.theirs) };
@@ -565,6 +604,11 @@ fn decide(
         Resolution::Value(value) => {
             let value = encode(primitive, item.ours.map(|entry| entry.value), &value)?;
             plan.write(item.key.to_vec(), Some(value));
+        }
+        Resolution::Unresolved if options.strategy == Strategy::Keep => {
+            conflict.reason = keep::keep(trees, origin, item, primitive, plan)?;
+            conflict.kept = conflict.reason.is_none();
+            conflict.resolved = conflict.kept;
         }
         Resolution::Unresolved => conflict.resolved = false,
     }
@@ -589,14 +633,15 @@ fn resolution(
         }
     }
     Ok(match options.strategy {
-        Strategy::Fail => Resolution::Unresolved,
+        // Who can keep it does.
+        Strategy::Fail | Strategy::Keep => Resolution::Unresolved,
         Strategy::Ours => Resolution::Ours,
         Strategy::Theirs => Resolution::Theirs,
     })
 }
 
 /// The bytes of a value that a resolver chose.
-fn encode(
+pub(crate) fn encode(
     primitive: Primitive,
     ours: Option<&[u8]>,
     value: &serde_json::Value,

@@ -8,6 +8,7 @@ use duramen_tree::KeyRange;
 use crate::access::{Access, Space};
 use crate::blob::Blobs;
 use crate::branch::Branch;
+use crate::conflict::Conflicts;
 use crate::error::StoreError;
 use crate::event::Events;
 use crate::index::Indexes;
@@ -100,6 +101,11 @@ pub trait Scope: Access {
     fn indexes(&self) -> Indexes<'_, Self> {
         default_space(self).indexes()
     }
+
+    /// The conflicts that merges have kept, in all spaces.
+    fn conflicts(&self) -> Conflicts<'_, Self> {
+        Conflicts::new(self)
+    }
 }
 
 impl Branch {
@@ -122,8 +128,18 @@ impl Branch {
                     ControlFlow::Continue(())
                 })?;
             }
+            let deleted = keys.len() as u64;
+            // The conflicts of its rows go with it.
+            for primitive in Primitive::ALL {
+                let start = keys::conflict(&keys::prefix(primitive, name));
+                let end = past(&start);
+                edit.scan(&KeyRange::new(&start, Some(&end)), &mut |key, _, _| {
+                    keys.push(KeyBuf::from_slice(key));
+                    ControlFlow::Continue(())
+                })?;
+            }
             keys.iter().try_for_each(|key| edit.delete(key))?;
-            Ok(keys.len() as u64)
+            Ok(deleted)
         })?;
         Ok(deleted)
     }

@@ -189,6 +189,11 @@ impl<'s, S: Access> Cells<'s, S> {
     }
 }
 
+/// Whether bytes are those of a cell.
+pub(crate) fn is_cell(bytes: &[u8]) -> bool {
+    writes_of(bytes).is_ok_and(|(_, value)| Value::decode(value).is_ok())
+}
+
 /// A cell as people read it.
 pub(crate) fn display_value(bytes: &[u8]) -> Option<serde_json::Value> {
     let (writes, value) = writes_of(bytes).ok()?;

@@ -8,7 +8,7 @@ mod quantise;
 mod row;
 mod search;
 
-pub(crate) use collections::{collection_of, ranges_of, shape};
+pub(crate) use collections::{check_fits, collection_of, ranges_of, row_key, shape};
 pub use collections::{
     Collection, CollectionInfo, Match, Record, SearchOptions, Vectors, METADATA_BYTES_MAX,
 };

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::blob;
 use crate::branch_state::BranchState;
+use crate::conflict;
 use crate::error::StoreError;
 use crate::expiry::{self, Now};
 use crate::index;
@@ -54,7 +55,7 @@ impl Verified {
 impl Store {
     /// Reads every node of every branch, of what their merges compare with, and of their retained states, and checks it against the checksum that the
     /// node above has of it: so bytes that were changed, lost, or taken from another place are found. What is in memory was
-    /// checked when it was read, and what the log holds when the store was opened. The entries of indexes and of pairs that end, and the chunks of blobs, of each branch are held against its rows. Others go on reading and writing. `progress` is told how many bytes were
+    /// checked when it was read, and what the log holds when the store was opened. The entries of indexes and of pairs that end, and the chunks of blobs, of each branch are held against its rows, and the records of its conflicts read. Others go on reading and writing. `progress` is told how many bytes were
     /// read.
     ///
     /// # Errors
@@ -87,12 +88,13 @@ impl Store {
     }
 }
 
-/// What is wrong with the entries of indexes and of pairs that end, and with the chunks of blobs, of a tree that is whole.
+/// What is wrong with the entries of indexes and of pairs that end, the chunks of blobs, and the records of conflicts, of a tree that is
+/// whole.
 fn check_entries(store: &Store, mut slot: Slot) -> Result<Option<String>, StoreError> {
     let forest = store.engine().forest();
     let tree = slot.tree(forest)?;
     let view = Reader { forest, tree, floor: 0, now: &Now::default() };
-    for check in [index::check, expiry::check, blob::check] {
+    for check in [index::check, expiry::check, blob::check, conflict::check] {
         if let Some(damage) = check(&view)? {
             return Ok(Some(damage));
         }

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 
 use duramen_tree::{KeyRange, Tree};
 
-use super::{resolution, Conflict, MergeOptions, Plan, Resolution, Trees, Versions};
+use super::{resolution, Conflict, MergeOptions, Plan, Resolution, Strategy, Trees, Versions};
 use crate::access::Access;
 use crate::engine::Engine;
 use crate::error::StoreError;
@@ -73,6 +73,8 @@ fn decide(
         theirs,
         paths: Vec::new(),
         resolved: true,
+        kept: false,
+        reason: None,
     };
     // Of collections as a whole no version is known: a rule by time decides for the target.
     match resolution(&conflict, (name.as_bytes(), Versions { ours: None, theirs: None }), options)? {
@@ -83,7 +85,11 @@ fn decide(
             let reason = "a vector collection can become ours or theirs, or be deleted".to_owned();
             return Err(StoreError::InvalidInput { what: "a resolution", reason });
         }
-        Resolution::Unresolved => conflict.resolved = false,
+        Resolution::Unresolved => {
+            conflict.resolved = false;
+            conflict.reason = (options.strategy == Strategy::Keep)
+                .then_some("collections whose shape a side changed are not kept: their rows would not fit");
+        }
     }
     plan.report.conflicts.push(conflict);
     Ok(Fate::Decided)

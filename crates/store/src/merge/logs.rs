@@ -6,7 +6,7 @@
 //! that nothing can be compared, nothing is taken to be the same.
 
 use super::rules::Versions;
-use super::{resolution, Conflict, MergeOptions, Plan, RawWrite, Resolution, Trees};
+use super::{keep, resolution, Conflict, MergeOptions, Plan, RawWrite, Resolution, Strategy, Trees};
 use crate::access::Access;
 use crate::error::StoreError;
 use crate::event::{self, Event, Keys, Start};
@@ -147,6 +147,8 @@ impl Logs<'_> {
             theirs: payloads(&their_events)?,
             paths: Vec::new(),
             resolved: true,
+            kept: false,
+            reason: None,
         };
         // Of logs as a whole: which was appended to last.
         let last = |events: &[Event]| events.last().and_then(|event| u64::try_from(event.at_ms).ok());
@@ -167,7 +169,11 @@ impl Logs<'_> {
                 let reason = "an event log can become ours or theirs, or be re-sequenced".to_owned();
                 return Err(StoreError::InvalidInput { what: "a resolution", reason });
             }
-            Resolution::Unresolved => conflict.resolved = false,
+            Resolution::Unresolved => {
+                conflict.resolved = false;
+                conflict.reason =
+                    keep::refusal(Primitive::Event).filter(|_| options.strategy == Strategy::Keep);
+            }
         }
         plan.report.conflicts.push(conflict);
         Ok(())

@@ -199,6 +199,31 @@ fn meta_of<V: View + ?Sized>(view: &V, space: &str, name: &str) -> Result<Meta, 
     }
 }
 
+/// The key of a row in the space.
+pub(crate) fn row_key(name: &str, key: &str) -> Vec<u8> {
+    [row_label(name).as_bytes(), key.as_bytes()].concat()
+}
+
+/// Refuses a row that its collection, as it is now, would not take. `rest` is its key in the space. The commit depends on the
+/// collection.
+pub(crate) fn check_fits(
+    edit: &mut dyn Edit,
+    space: &str,
+    rest: &[u8],
+    bytes: &[u8],
+) -> Result<(), StoreError> {
+    let no_row = || VectorError::Damaged { what: "its key is not that of a row" };
+    let name = collection_of(rest).filter(|_| rest.first() == Some(&ROWS)).ok_or_else(no_row)?;
+    let key = std::str::from_utf8(&rest[name.len() + 2..]).map_err(|_| no_row())?;
+    check_key(key)?;
+    let meta = meta_of(edit, space, name)?;
+    edit.depend(&meta_key(space, name));
+    let row = decode_row(bytes)?;
+    check_vector(meta.dimension, &row.to_vec())?;
+    row.metadata()?;
+    Ok(())
+}
+
 fn delete_rows(edit: &mut dyn Edit, space: &str, name: &str) -> Result<(), StoreError> {
     let start = keys::key(Primitive::Vector, space, row_label(name).as_bytes());
     let mut rows = Vec::new();

@@ -1,4 +1,4 @@
-//! One model with everything in it: all kinds of data, in spaces, on branches that are forked, reset and merged, with what is
+//! One model with everything in it: all kinds of data, in spaces, on branches that are forked, reset and merged, with conflicts that are kept and settled, with what is
 //! retained of them, indexes, logs that are trimmed, transactions of both levels, a follower, and a store that is opened again.
 //!
 //! Every step is done to a store and to plain maps, and the two are compared. `model` has crashes and more of each kind
@@ -11,14 +11,18 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use duramen_base::{clock, entropy};
+use duramen_store::conflict::Settle;
 use duramen_store::vector::Metric;
 use duramen_store::{
     Branch, Decision, Durability, Follower, Keep, MergeOptions, Moment, Options, Part, Primitive, Rule,
     Scope, Snapshot, Store, StoreError, Strategy, Transaction,
 };
-use serde_json::json;
+use serde_json::{json, Value};
 
-use side::{compare, document, index, EventLog, Place, Side, COLLECTION, INDEX, SPACES};
+use side::{
+    compare, document, id_of, index, shown_vector, EventLog, Kept, Place, Row, Side, COLLECTION, INDEX,
+    SPACES,
+};
 
 const BRANCHES: [&str; 4] = ["main", "one", "two", "three"];
 const TAGS: u64 = 4;
@@ -112,7 +116,7 @@ impl World {
     }
 
     fn step(&mut self) -> Outcome {
-        let (what, outcome) = match self.rng.u32(..200) {
+        let (what, outcome) = match self.rng.u32(..210) {
             0..=89 => ("write", self.write()),
             90..=109 => ("transaction", self.transaction()),
             110..=117 => ("fork", self.fork()),
@@ -131,6 +135,7 @@ impl World {
             181..=184 => ("checkpoint", self.store().checkpoint().map_err(text)),
             185..=186 => ("compact", self.store().compact().map_err(text)),
             187..=188 => ("open again", self.reopen()),
+            189..=194 => ("settle", self.settle()),
             _ => ("compare", self.compare_one()),
         };
         *self.done.entry(what).or_default() += 1;
@@ -215,7 +220,8 @@ impl World {
         let space = self.rng.bool().then(|| self.rng.usize(..SPACES.len()));
         let space_name = space.map(|space| SPACES[space].to_owned());
         let part = Part { primitive: Some(primitive), space: space_name, prefix: None };
-        let strategy = [Strategy::Fail, Strategy::Ours, Strategy::Theirs][self.rng.usize(..3)];
+        let strategies = [Strategy::Fail, Strategy::Ours, Strategy::Theirs, Strategy::Keep];
+        let strategy = strategies[self.rng.usize(..4)];
         let rule = (of_pairs && self.rng.bool()).then(|| {
             let decision = [Decision::Ours, Decision::Theirs, Decision::Latest][self.rng.usize(..3)];
             ("k1", decision)
@@ -227,7 +233,7 @@ impl World {
         let options =
             MergeOptions { part, strategy, rules: rules.into_iter().collect(), ..MergeOptions::default() };
         let merged = self.store().merge(source, target, options);
-        let base = &self.twigs[other].base;
+        let (base, stamp) = (&self.twigs[other].base, self.writes + 1);
         let (from, into) = (&self.twigs[source], &self.twigs[target]);
         let decide = |key: &Place| {
             let rule = rule.filter(|(prefix, _)| key.1.starts_with(prefix)).map(|(_, decision)| decision);
@@ -241,16 +247,27 @@ impl World {
             }
         };
         let mut side = into.side.clone();
+        let mut keeper = Keeper::new(strategy, of_pairs, &into.side, stamp);
         let changed = if of_pairs {
-            three_ways(&base.pairs, &mut side.pairs, &from.side.pairs, space, decide)
+            let keep = |key: &Place, sides: Sides<'_, i64>| {
+                keeper.keep(key, sides.map(|side| side.map(|n| json!(n))))
+            };
+            three_ways(&base.pairs, &mut side.pairs, &from.side.pairs, space, (decide, keep))
         } else {
-            three_ways(&base.vectors, &mut side.vectors, &from.side.vectors, space, decide)
+            let keep = |key: &Place, sides: Sides<'_, [f32; 2]>| {
+                keeper.keep(key, sides.map(|side| side.map(shown_vector)))
+            };
+            three_ways(&base.vectors, &mut side.vectors, &from.side.vectors, space, (decide, keep))
         };
+        let new = keeper.new;
         let changed = match (changed, merged) {
             (Err(right), Err(StoreError::MergeConflict { count, .. })) if right == count => return Ok(()),
             (Ok(changed), Ok(report)) => {
+                let is_meant = |row: &Row| row.0 == of_pairs && space.is_none_or(|space| space == row.1 .0);
+                let kept = new.len() as u64;
+                let carried = carry(base, &mut side, &from.side, new, is_meant);
                 let count = (report.written + report.deleted) as usize;
-                if count != changed.len() {
+                if (count, report.kept, report.carried) != (changed.len(), kept, carried) {
                     return Err(format!("{source} into {target}: {report:?}, and should change {changed:?}"));
                 }
                 changed
@@ -271,19 +288,48 @@ impl World {
     fn merge_all(&mut self) -> Outcome {
         let Some(other) = self.other() else { return Ok(()) };
         let (source, target) = if self.rng.bool() { (other, "main") } else { ("main", other) };
+        let strategy = if self.rng.bool() { Strategy::Theirs } else { Strategy::Keep };
         let (base, from, into) = (&self.twigs[other].base, &self.twigs[source], &self.twigs[target]);
-        let rest = |side: &Side| Side { pairs: BTreeMap::new(), vectors: BTreeMap::new(), ..side.clone() };
+        let rest = |side: &Side| {
+            let (pairs, vectors, kept) = Default::default();
+            Side { pairs, vectors, kept, ..side.clone() }
+        };
         if rest(base) != rest(&into.side) {
             return Ok(());
         }
-        let mut side =
-            Side { pairs: into.side.pairs.clone(), vectors: into.side.vectors.clone(), ..rest(&from.side) };
-        let theirs = |_: &Place| Some(true);
-        let changed = three_ways(&base.pairs, &mut side.pairs, &from.side.pairs, None, theirs).unwrap();
-        three_ways(&base.vectors, &mut side.vectors, &from.side.vectors, None, theirs).unwrap();
+        let Side { pairs, vectors, kept, .. } = into.side.clone();
+        let mut side = Side { pairs, vectors, kept, ..rest(&from.side) };
+        let decide = |_: &Place| (strategy == Strategy::Theirs).then_some(true);
+        let mut pairs = Keeper::new(strategy, true, &into.side, self.writes + 1);
+        let keep =
+            |key: &Place, sides: Sides<'_, i64>| pairs.keep(key, sides.map(|side| side.map(|n| json!(n))));
+        let changed = three_ways(&base.pairs, &mut side.pairs, &from.side.pairs, None, (decide, keep));
+        let mut vectors = Keeper::new(strategy, false, &into.side, self.writes + 1);
+        let keep = |key: &Place, sides: Sides<'_, [f32; 2]>| {
+            vectors.keep(key, sides.map(|side| side.map(shown_vector)))
+        };
+        let others = three_ways(&base.vectors, &mut side.vectors, &from.side.vectors, None, (decide, keep));
+        let mut new = pairs.new;
+        new.extend(vectors.new);
+        let options = MergeOptions { strategy, ..MergeOptions::default() };
+        let merged = self.store().merge(source, target, options);
+        let (changed, report) = match (changed, others, merged) {
+            (Ok(changed), Ok(_), Ok(report)) => (changed, report),
+            (changed, others, Err(StoreError::MergeConflict { count, .. }))
+                if changed.as_ref().err().unwrap_or(&0) + others.as_ref().err().unwrap_or(&0) == count =>
+            {
+                return Ok(());
+            }
+            (.., merged) => return Err(format!("{source} into {target}: {merged:?}")),
+        };
+        let kept = new.len() as u64;
+        let carried = carry(base, &mut side, &from.side, new, |_| true);
+        if (report.kept, report.carried) != (kept, carried) {
+            return Err(format!(
+                "{source} into {target}: {report:?}, and should keep {kept}, carry {carried}"
+            ));
+        }
         let base = from.side.clone();
-        let options = MergeOptions { strategy: Strategy::Theirs, ..MergeOptions::default() };
-        self.store().merge(source, target, options).map_err(text)?;
         self.writes += 1;
         let twig = self.twigs.get_mut(target).unwrap();
         twig.side = side;
@@ -292,6 +338,72 @@ impl World {
         self.changed(target);
         let branch = self.store().branch(target).map_err(text)?;
         compare(&branch, &self.twigs[target].side, &mut self.rng)
+    }
+
+    /// One conflict that was kept, or all of them.
+    fn settle(&mut self) -> Outcome {
+        let (name, branch) = self.pick();
+        let side = self.twigs[name].side.clone();
+        if self.rng.u32(..6) == 0 {
+            let done = branch.conflicts().resolve_with(&Part::default(), &mut |_| Some(Settle::Theirs));
+            let done = done.map_err(text)?;
+            if (done.settled, done.open) != (side.kept.len() as u64, 0) {
+                return Err(format!("{done:?}, not {}", side.kept.len()));
+            }
+            side.kept.into_iter().for_each(|(row, kept)| self.settled(name, &row, kept.sides[2].clone()));
+            self.changed(name);
+            return compare(&branch, &self.twigs[name].side, &mut self.rng);
+        }
+        let Some((row, kept)) = side.kept.iter().nth(self.rng.usize(..side.kept.len().max(1))) else {
+            return Ok(());
+        };
+        let now = side.shown(row);
+        let [base, ours, theirs] = kept.sides.clone();
+        let is_changed = now != ours;
+        let choices = [
+            (Settle::Base, base),
+            (Settle::Ours, ours),
+            (Settle::Theirs, theirs),
+            (Settle::Now, now),
+            (Settle::Delete, None),
+            (Settle::Value(json!(77)), Some(json!(77))),
+        ];
+        let (settle, value) = choices[self.rng.usize(..if row.0 { 6 } else { 5 })].clone();
+        let is_refused = is_changed && settle != Settle::Now && self.rng.bool();
+        let done = match is_refused {
+            true => branch.conflicts().resolve(&id_of(row), settle),
+            false => branch.conflicts().resolve_if_changed(&id_of(row), settle),
+        };
+        match (is_refused, done) {
+            (true, Err(StoreError::ConflictChanged { .. })) => return Ok(()),
+            (false, Ok(_)) => self.settled(name, row, value),
+            (_, other) => return Err(format!("{row:?}: {other:?}")),
+        }
+        self.changed(name);
+        compare(&branch, &self.twigs[name].side, &mut self.rng)
+    }
+
+    fn settled(&mut self, name: &str, row: &Row, value: Option<Value>) {
+        self.writes += 1;
+        let (now, writes) = (self.writes, self.twigs[name].side.shown(row));
+        let twig = self.twigs.get_mut(name).unwrap();
+        twig.side.kept.remove(row);
+        if writes == value {
+            return;
+        }
+        let (is_pair, place) = row;
+        match (is_pair, value) {
+            (true, Some(value)) => drop(twig.side.pairs.insert(place.clone(), value.as_i64().unwrap())),
+            (true, None) => drop(twig.side.pairs.remove(place)),
+            (false, Some(value)) => {
+                let vector: [f32; 2] = serde_json::from_value(value["vector"].clone()).unwrap();
+                twig.side.vectors.insert(place.clone(), vector);
+            }
+            (false, None) => drop(twig.side.vectors.remove(place)),
+        }
+        if *is_pair {
+            restamp(&mut twig.stamps, &twig.side.pairs, std::slice::from_ref(place), now);
+        }
     }
 
     fn index(&mut self) -> Outcome {
@@ -473,14 +585,78 @@ fn restamp(stamps: &mut BTreeMap<Place, u64>, pairs: &BTreeMap<Place, i64>, chan
     }
 }
 
+/// Base, ours and theirs of a key.
+type Sides<'s, V> = [Option<&'s V>; 3];
+
+/// Conflicts that a merge keeps, over those that are open.
+struct Keeper<'s> {
+    strategy: Strategy,
+    is_pair: bool,
+    open: &'s BTreeMap<Row, Kept>,
+    stamp: u64,
+    new: BTreeMap<Row, Kept>,
+}
+
+impl<'s> Keeper<'s> {
+    fn new(strategy: Strategy, is_pair: bool, into: &'s Side, stamp: u64) -> Self {
+        Self { strategy, is_pair, open: &into.kept, stamp, new: BTreeMap::new() }
+    }
+
+    /// Whether a conflict is kept: not over one with something else.
+    fn keep(&mut self, key: &Place, mut sides: [Option<Value>; 3]) -> bool {
+        if self.strategy != Strategy::Keep {
+            return false;
+        }
+        let row = (self.is_pair, key.clone());
+        if let Some(open) = self.open.get(&row) {
+            if open.sides[2] != sides[2] && open.sides[2] != sides[0] {
+                return false;
+            }
+            sides[0] = open.sides[0].clone();
+        }
+        self.new.insert(row, Kept { sides, stamp: self.stamp });
+        true
+    }
+}
+
+/// What a merge does to the open conflicts, of which `ours` still has those of before, and its rows as they became. Returns how many
+/// went over.
+fn carry(
+    base: &Side,
+    ours: &mut Side,
+    theirs: &Side,
+    new: BTreeMap<Row, Kept>,
+    is_meant: impl Fn(&Row) -> bool,
+) -> u64 {
+    let rows: std::collections::BTreeSet<Row> =
+        base.kept.keys().chain(theirs.kept.keys()).filter(|row| is_meant(row)).cloned().collect();
+    let mut count = 0;
+    for row in rows {
+        let (was, mine, other) = (base.kept.get(&row), ours.kept.get(&row), theirs.kept.get(&row));
+        if other == was || mine != was || new.contains_key(&row) {
+            continue;
+        }
+        let is_settled = other.is_none() && base.shown(&row) == theirs.shown(&row);
+        if ours.shown(&row) == theirs.shown(&row) || is_settled {
+            count += 1;
+            match other.cloned() {
+                Some(other) => drop(ours.kept.insert(row, other)),
+                None => drop(ours.kept.remove(&row)),
+            }
+        }
+    }
+    ours.kept.extend(new);
+    count
+}
+
 /// What a merge does to `ours`: the keys that it changes, or how many conflicts there are. `decide` says of one whether
-/// `theirs` wins.
+/// `theirs` wins, and `keep` of one that it does not decide whether it is kept.
 fn three_ways<V: Clone + PartialEq>(
     base: &BTreeMap<Place, V>,
     ours: &mut BTreeMap<Place, V>,
     theirs: &BTreeMap<Place, V>,
     space: Option<usize>,
-    decide: impl Fn(&Place) -> Option<bool>,
+    (decide, mut keep): (impl Fn(&Place) -> Option<bool>, impl FnMut(&Place, Sides<'_, V>) -> bool),
 ) -> Result<Vec<Place>, usize> {
     let keys = base.keys().chain(theirs.keys()).filter(|key| space.is_none_or(|space| space == key.0));
     let keys: std::collections::BTreeSet<Place> = keys.cloned().collect();
@@ -493,6 +669,7 @@ fn three_ways<V: Clone + PartialEq>(
         match if mine == was { Some(true) } else { decide(&key) } {
             Some(true) => changes.push((key, other.cloned())),
             Some(false) => {}
+            None if keep(&key, [was, mine, other]) => {}
             None => conflicts += 1,
         }
     }
@@ -595,7 +772,7 @@ fn run(steps: u64, time: Duration) {
     }
     println!("{:?}: {count} steps, {all:?}", begin.elapsed());
     assert!(count >= 3000, "{count} steps");
-    assert_eq!(all.len(), 19, "each kind of step was done: {all:?}");
+    assert_eq!(all.len(), 20, "each kind of step was done: {all:?}");
 }
 
 #[test]

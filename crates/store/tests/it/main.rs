@@ -29,6 +29,8 @@ mod indexes;
 mod interleavings;
 mod isolation;
 mod json_documents;
+mod keeping;
+mod keeping_later;
 mod keys;
 mod killed;
 mod merging;

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use duramen_store::conflict::{ConflictId, OpenConflict};
 use duramen_store::event::Direction;
 use duramen_store::filter::Filter;
 use duramen_store::index::{Index, Query};
 use duramen_store::kv::Key;
 use duramen_store::vector::SearchOptions;
-use duramen_store::{Primitive, Scope, StoreError};
-use serde_json::json;
+use duramen_store::{Part, Primitive, Scope, StoreError};
+use serde_json::{json, Value};
 
 pub(crate) const SPACES: [&str; 2] = ["default", "second"];
 pub(crate) const COLLECTION: &str = "points";
@@ -24,6 +25,16 @@ pub(crate) struct EventLog {
     pub(crate) items: Vec<i64>,
 }
 
+/// A row that may have an open conflict: a pair, or else a vector.
+pub(crate) type Row = (bool, Place);
+
+/// What was kept of a row: base, ours and theirs, and which merge it was.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Kept {
+    pub(crate) sides: [Option<Value>; 3],
+    pub(crate) stamp: u64,
+}
+
 /// A branch.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Side {
@@ -34,6 +45,55 @@ pub(crate) struct Side {
     pub(crate) logs: [EventLog; 2],
     pub(crate) vectors: BTreeMap<Place, [f32; 2]>,
     pub(crate) is_indexed: [bool; 2],
+    pub(crate) kept: BTreeMap<Row, Kept>,
+}
+
+impl Side {
+    /// What a row has, as it is shown of a conflict.
+    pub(crate) fn shown(&self, (is_pair, place): &Row) -> Option<Value> {
+        match is_pair {
+            true => self.pairs.get(place).map(|n| json!(n)),
+            false => self.vectors.get(place).map(shown_vector),
+        }
+    }
+}
+
+pub(crate) fn shown_vector(vector: &[f32; 2]) -> Value {
+    json!({ "vector": vector, "metadata": null })
+}
+
+/// How the conflict of a row is named.
+pub(crate) fn id_of((is_pair, (space, key)): &Row) -> ConflictId {
+    match is_pair {
+        true => ConflictId::new(Primitive::Kv, SPACES[*space], key),
+        false => ConflictId::new(Primitive::Vector, SPACES[*space], &format!("{COLLECTION}/{key}")),
+    }
+}
+
+fn conflicts<S: Scope>(scope: &S, side: &Side) -> Result<Result<(), String>, StoreError> {
+    let mut found = Vec::new();
+    let mut after: Option<ConflictId> = None;
+    loop {
+        let page = scope.conflicts().list(&Part::default(), after.as_ref(), 7)?;
+        let sides = |open: OpenConflict| {
+            let sides = [open.base, open.ours, open.theirs];
+            (open.id.to_string(), sides, open.now, open.changed)
+        };
+        found.extend(page.items.into_iter().map(sides));
+        match page.next {
+            Some(next) => after = Some(next.id),
+            None => break,
+        }
+    }
+    let mut right = Vec::new();
+    for (row, kept) in &side.kept {
+        let now = side.shown(row);
+        let is_changed = now != kept.sides[1];
+        right.push((id_of(row).to_string(), kept.sides.clone(), now, is_changed));
+    }
+    right.sort_by(|a, b| a.0.cmp(&b.0));
+    found.sort_by(|a, b| a.0.cmp(&b.0));
+    Ok(differ("conflicts", &found, &right))
 }
 
 pub(crate) fn document(n: i64, len: usize) -> serde_json::Value {
@@ -86,7 +146,7 @@ fn read<S: Scope>(scope: &S, side: &Side, rng: &mut fastrand::Rng) -> Result<Res
             return Ok(Err(format!("space {name}: {reason}")));
         }
     }
-    Ok(Ok(()))
+    conflicts(scope, side)
 }
 
 type Space<'s, S> = duramen_store::Space<'s, S>;
