@@ -1,6 +1,7 @@
 //! Branches of the store: `duramen store branch ...`.
 
 pub(crate) mod compare;
+mod conflicts;
 
 use super::{
     current,
@@ -44,7 +45,18 @@ const MERGE_EXAMPLES: &str = "\
 Examples:
   duramen store branch merge try                   into the current branch; conflicts refuse it
   duramen store branch merge try --into main --dry-run
-  duramen store branch merge try --strategy theirs --only-kind kv";
+  duramen store branch merge try --strategy theirs --only-kind kv
+  duramen store branch merge try --strategy keep   conflicts are settled later, with `branch resolve`";
+const CONFLICTS_EXAMPLES: &str = "\
+Examples:
+  duramen store branch conflicts                   that merges with --strategy keep left open
+  duramen store branch conflicts try --kind kv --prefix user:";
+const RESOLVE_EXAMPLES: &str = "\
+Examples:
+  duramen store branch resolve kv colour --take theirs
+  duramen store branch resolve json user:1 --value '{\"name\": \"Ada\"}'
+  duramen store branch resolve vector docs/north --take now   keeps what the row has
+  duramen store branch resolve --all --take ours --only-kind kv";
 const PICK_EXAMPLES: &str = "\
 Examples:
   duramen store branch pick try@1234 try@1240 --into main
@@ -106,6 +118,12 @@ pub(crate) enum Branch {
     /// Bring a branch's changes into another
     #[command(after_help = MERGE_EXAMPLES)]
     Merge(compare::Merge),
+    /// List the conflicts that merges kept
+    #[command(after_help = CONFLICTS_EXAMPLES)]
+    Conflicts(conflicts::Conflicts),
+    /// Settle a conflict that a merge kept
+    #[command(after_help = RESOLVE_EXAMPLES)]
+    Resolve(conflicts::Resolve),
     /// Bring what changed between two states into a branch
     #[command(after_help = PICK_EXAMPLES)]
     Pick(compare::Pick),
@@ -193,6 +211,8 @@ pub(crate) fn run(handle: &Handle, verb: Branch) -> Outcome {
         Branch::Switch(Name { name }) => switch(handle, &name),
         Branch::Diff(diff) => compare::diff(handle, &diff),
         Branch::Merge(merge) => compare::merge(handle, &merge),
+        Branch::Conflicts(conflicts) => conflicts::list(handle, &conflicts),
+        Branch::Resolve(resolve) => conflicts::resolve(handle, &resolve),
         Branch::Pick(pick) => compare::pick(handle, &pick),
         Branch::Revert { to } => history::revert(handle, &to),
         Branch::Reset(Name { name }) => change(handle, &name, |store| store.reset_branch(&name)),

@@ -67,7 +67,7 @@ struct How {
     /// Show what would be done, and do nothing
     #[arg(long)]
     dry_run: bool,
-    /// What wins where both sides changed a key: nothing, the target or the source
+    /// What wins where both sides changed a key: nothing, the target, the source, or the target for now, to be settled later
     #[arg(long, value_enum, default_value = "fail")]
     strategy: StrategyName,
     /// What it is when both sides changed a key to the same value [default: conflict for cells, agree for all else]
@@ -100,6 +100,8 @@ enum StrategyName {
     Ours,
     /// The source
     Theirs,
+    /// The target for now: what both sides have is kept, and settled later with `store branch resolve`
+    Keep,
 }
 
 /// What equal changes are.
@@ -126,6 +128,7 @@ impl From<StrategyName> for Strategy {
             StrategyName::Fail => Strategy::Fail,
             StrategyName::Ours => Strategy::Ours,
             StrategyName::Theirs => Strategy::Theirs,
+            StrategyName::Keep => Strategy::Keep,
         }
     }
 }
@@ -181,7 +184,7 @@ fn mark(entry: &DiffEntry) -> &'static str {
 }
 
 /// A value in a cell of a table.
-fn shown(value: Option<&Value>) -> String {
+pub(super) fn shown(value: Option<&Value>) -> String {
     let Some(value) = value else { return "-".to_owned() };
     let text = value.to_string();
     match text.char_indices().nth(SHOWN_CHARS) {
@@ -269,6 +272,8 @@ fn print(
             "deleted": report.deleted,
             "events_resequenced": report.events_resequenced,
             "version": report.version,
+            "kept": report.kept,
+            "carried": report.carried,
             "conflicts": report.conflicts,
         }))?;
         return Ok(code);
@@ -282,17 +287,33 @@ fn print(
         0 => String::new(),
         count => format!(", {count} events appended again"),
     };
+    let carried = match report.carried {
+        0 => String::new(),
+        count => format!(", {count} open conflicts brought or settled"),
+    };
+    let events = format!("{events}{carried}");
     let count = report.conflicts.iter().filter(|conflict| !conflict.resolved).count();
+    for (conflict, reason) in report.conflicts.iter().filter_map(|it| Some((it, it.reason?))) {
+        let Conflict { primitive, space, key, .. } = conflict;
+        output::error(&format_args!("{primitive} {space}/{key}: {reason}"));
+    }
     if unresolved {
         output::error(&format_args!(
             "{count} changed on both sides, so {source} {} merged into {target}; \
-             decide with --strategy ours (what {target} has) or theirs (what {source} has)",
+             decide with --strategy ours (what {target} has), theirs (what {source} has) or keep (later), or by --rule",
             if dry_run { "would not be" } else { "was not" },
         ));
     } else if dry_run {
         output::line(format_args!("would write {written} and delete {deleted} in {target}{events}"));
     } else {
         output::line(format_args!("wrote {written} and deleted {deleted} in {target}{events}"));
+    }
+    if report.kept > 0 && !unresolved {
+        let (kept, would) = (report.kept, if dry_run { "would be " } else { "" });
+        output::line(format_args!(
+            "{kept} conflicts {would}kept in {target}: `duramen store branch conflicts {target}` lists them, \
+             `duramen store branch resolve KIND KEY --branch {target} --take ours|theirs|base|now` settles one"
+        ));
     }
     Ok(code)
 }

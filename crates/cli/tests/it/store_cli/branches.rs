@@ -295,3 +295,94 @@ fn both_sides_that_sell_one_are_not_taken_for_one_sale() {
     assert!(shell.ok(&["branch", "merge", "side", "--equal", "agree"]).contains("wrote 0 and deleted 0"));
     shell.fails(2, &["branch", "merge", "side", "--equal", "perhaps"]);
 }
+
+/// The way of a conflict that is kept: merged, listed, settled one by one and all at once.
+#[test]
+fn conflicts_are_kept_listed_and_settled() {
+    let shell = Shell::new();
+    for key in ["a", "b", "c", "d"] {
+        shell.ok(&["kv", "put", key, "old"]);
+    }
+    shell.ok(&["json", "set", "doc", "$", "{\"n\": 1}", "--space", "second"]);
+    shell.ok(&["branch", "fork", "try"]);
+    for (branch, value) in [("main", "mine"), ("try", "yours")] {
+        for key in ["a", "b", "c", "d"] {
+            shell.ok(&["kv", "put", key, value, "--branch", branch]);
+        }
+        let document = format!("{{\"n\": \"{value}\"}}");
+        shell.ok(&["json", "set", "doc", "$", &document, "--space", "second", "--branch", branch]);
+    }
+    let merge = ["branch", "merge", "try", "--strategy", "keep"];
+    let printed = shell.ok(&[&merge[..], &["--dry-run"]].concat());
+    assert!(printed.contains("5 conflicts would be kept in main"), "{printed}");
+    assert_eq!(shell.ok(&["branch", "conflicts"]), "0 open in main\n");
+    let report = shell.json(&merge);
+    assert_eq!(
+        (&report["merged"], &report["kept"], &report["carried"]),
+        (&json!(true), &json!(5), &json!(0))
+    );
+    assert_eq!(report["conflicts"][0]["kept"], true);
+    assert_eq!(shell.ok(&["kv", "get", "a"]), "mine\n");
+
+    let printed = shell.ok(&["branch", "conflicts"]);
+    assert!(
+        printed.contains("\"yours\"") && printed.contains("as ours") && printed.contains("5 open in main")
+    );
+    let found = shell.json(&["branch", "conflicts", "main", "--limit", "2", "--kind", "kv"]);
+    assert_eq!((found["conflicts"].as_array().unwrap().len(), &found["truncated"]), (2, &json!(true)));
+    let first = &found["conflicts"][0];
+    assert_eq!(
+        [&first["key"], &first["base"], &first["ours"], &first["theirs"], &first["source"]],
+        ["a", "old", "mine", "yours", "try"]
+    );
+    shell.ok(&["branch", "fork", "other"]);
+    assert!(shell.ok(&["branch", "conflicts", "other"]).contains("5 open in other"));
+
+    assert_eq!(shell.ok(&["branch", "resolve", "kv", "a", "--take", "theirs"]), "settled kv default/a\n");
+    assert_eq!(shell.ok(&["kv", "get", "a"]), "yours\n");
+    let error = shell.fails(1, &["branch", "resolve", "kv", "a", "--take", "theirs"]);
+    assert!(error.contains("kv default/a has no open conflict"), "{error}");
+    let document = ["branch", "resolve", "json", "doc", "--space", "second", "--value", "{\"n\": 7}"];
+    assert_eq!(shell.json(&document)["settled"], 1);
+    assert_eq!(shell.json(&["json", "get", "doc", "$", "--space", "second"])["value"], json!({ "n": 7 }));
+    // A row that has changed since is told.
+    shell.ok(&["kv", "put", "b", "later"]);
+    let error = shell.fails(1, &["branch", "resolve", "kv", "b", "--take", "base"]);
+    assert!(error.contains("has changed since"), "{error}");
+    let printed = shell.ok(&["branch", "resolve", "--all", "--take", "theirs"]);
+    assert!(printed.starts_with("settled 2; 1 still open"), "{printed}");
+    assert_eq!(shell.ok(&["kv", "get", "c"]), "yours\n");
+    shell.ok(&["branch", "resolve", "kv", "b", "--take", "base", "--even-if-changed"]);
+    assert_eq!(shell.ok(&["kv", "get", "b"]), "old\n");
+    assert_eq!(shell.json(&["branch", "conflicts"])["conflicts"], json!([]));
+
+    // What is settled in a fork goes back with it.
+    shell.ok(&["branch", "resolve", "--all", "--take", "ours", "--only-kind", "kv", "--branch", "other"]);
+    assert!(shell.ok(&["branch", "conflicts", "other"]).contains("1 open in other"));
+    for wrong in [
+        &["branch", "resolve", "kv", "b"][..],
+        &["branch", "resolve", "kv", "--take", "ours"],
+        &["branch", "resolve", "kv", "b", "--take", "mine"],
+        &["branch", "resolve", "kv", "b", "--value", "no json"],
+        &["branch", "resolve", "--all", "--value", "1"],
+        &["branch", "resolve", "kv", "b", "--take", "ours", "--value", "1"],
+    ] {
+        shell.fails(2, wrong);
+    }
+}
+
+/// What cannot be kept refuses the merge, and is told with the reason.
+#[test]
+fn what_cannot_be_kept_is_told() {
+    let shell = Shell::new();
+    shell.ok(&["kv", "put", "a", "1"]);
+    shell.ok(&["branch", "fork", "try"]);
+    for branch in ["main", "try"] {
+        shell.ok(&["kv", "put", "a", branch, "--branch", branch]);
+        shell.ok(&["event", "append", "seen", &format!("{{\"by\": \"{branch}\"}}"), "--branch", branch]);
+    }
+    let error = shell.fails(1, &["branch", "merge", "try", "--strategy", "keep"]);
+    assert!(error.contains("event logs are not kept") && error.contains("--rule"), "{error}");
+    shell.ok(&["branch", "merge", "try", "--strategy", "keep", "--resequence-events"]);
+    assert!(shell.ok(&["branch", "conflicts"]).contains("1 open in main"));
+}
