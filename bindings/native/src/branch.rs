@@ -193,7 +193,8 @@ pub(crate) fn strategy_of(name: &str) -> PyResult<Strategy> {
         "fail" => Ok(Strategy::Fail),
         "ours" => Ok(Strategy::Ours),
         "theirs" => Ok(Strategy::Theirs),
-        other => Err(invalid(format!("{other:?} is no strategy: use fail, ours or theirs"))),
+        "keep" => Ok(Strategy::Keep),
+        other => Err(invalid(format!("{other:?} is no strategy: use fail, ours, theirs or keep"))),
     }
 }
 
@@ -202,6 +203,8 @@ pub(crate) fn report_dict<'py>(py: Python<'py>, report: &MergeReport) -> PyResul
     dict.set_item("written", report.written)?;
     dict.set_item("deleted", report.deleted)?;
     dict.set_item("version", report.version)?;
+    dict.set_item("kept", report.kept)?;
+    dict.set_item("carried", report.carried)?;
     dict.set_item("conflicts", from_json(py, &serde_json::to_value(&report.conflicts).map_err(invalid)?)?)?;
     Ok(dict)
 }

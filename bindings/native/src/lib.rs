@@ -5,6 +5,7 @@
 mod arrow;
 mod blobs;
 mod branch;
+mod conflicts;
 mod data;
 mod error;
 mod follow;
@@ -40,6 +41,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<vectors::Vectors>()?;
     module.add_class::<indexes::Indexes>()?;
     module.add_class::<vectors::Collection>()?;
+    module.add_class::<conflicts::Conflicts>()?;
     module.add_class::<follow::Follower>()?;
     module.add_class::<follow::Watch>()?;
     Ok(())

@@ -201,6 +201,12 @@ macro_rules! scope_methods {
             fn indexes(&self) -> $crate::indexes::Indexes {
                 $crate::indexes::Indexes { place: self.place.clone() }
             }
+
+            /// The conflicts that merges kept, in all spaces.
+            #[getter]
+            fn conflicts(&self) -> $crate::conflicts::Conflicts {
+                $crate::conflicts::Conflicts { place: self.place.clone() }
+            }
         }
     };
 }

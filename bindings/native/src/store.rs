@@ -95,8 +95,8 @@ impl Store {
         py.detach(|| self.store.get()?.reset_branch(name)).map_err(raised)
     }
 
-    /// Merges what `source` changed into `target`: a dict of written, deleted, conflicts and version. Raises `InvalidRequest` on a
-    /// conflict that nothing decides; `rules` are texts like `kv:default:stock/=add`.
+    /// Merges what `source` changed into `target`: a dict of written, deleted, conflicts, kept, carried and version. Raises `InvalidRequest`
+    /// on a conflict that nothing decides or keeps (strategy="keep", and then `conflicts` of the target); `rules` are texts like `kv:default:stock/=add`.
     #[pyo3(signature = (source, target, *, strategy="fail", rules=vec![], dry_run=false, resequence_events=false))]
     #[expect(clippy::too_many_arguments, reason = "they are options with names in Python")]
     fn merge<'py>(

@@ -49,6 +49,12 @@ def test_a_hundred_tasks_lose_no_count_and_all_kinds_of_data_are_there(tmp_path:
             draft = await store.fork("main", "draft")
             await draft.kv.put("count", 101)
             assert (await store.merge("draft", "main"))["written"] == 1
+            await draft.kv.put("count", 102)
+            await main.kv.put("count", 103)
+            assert (await store.merge("draft", "main", strategy="keep"))["kept"] == 1
+            assert await (await main.snapshot()).conflicts.count() == 1
+            assert (await main.conflicts.list())[0]["theirs"] == 102
+            await main.conflicts.resolve("count", "base")
             before = await main.snapshot()
             await main.kv.put("count", 0)
             assert (await before.kv.get("count"), await main.kv.get("count")) == (101, 0)

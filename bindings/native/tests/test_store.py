@@ -10,7 +10,7 @@ from datetime import datetime, timedelta, timezone
 
 import numpy as np
 import pytest
-from duramen_native import Conflict, Follower, InvalidRequest, Store, StoreError
+from duramen_native import Branch, Conflict, Follower, InvalidRequest, Store, StoreError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -192,6 +192,73 @@ def test_branches_are_merged_and_their_past_is_read(tmp_path) -> None:
         store.merge("draft", "main", rules=["nonsense"])
     Store.backup(tmp_path / "s", tmp_path / "copy")
     assert Store(tmp_path / "copy").branch().kv["colour"] == "blue"
+
+
+def parted_and_kept() -> tuple[Store, Branch]:
+    store = Store()
+    main = store.branch()
+    main.kv["a"], main.kv["b"] = 1, 1
+    main.space("second").json.set("doc", "$", {"n": 1})
+    draft = main.fork("draft")
+    for branch, n in ((main, 2), (draft, 3)):
+        branch.kv["a"], branch.kv["b"] = n, n
+        branch.space("second").json.set("doc", "$.n", n)
+    report = store.merge("draft", "main", strategy="keep")
+    assert (report["kept"], report["carried"], report["written"]) == (3, 0, 0)
+    assert all(conflict["kept"] for conflict in report["conflicts"])
+    return store, main
+
+
+def test_conflicts_are_kept_and_settled() -> None:
+    store, main = parted_and_kept()
+    before = main.snapshot()
+    found = main.conflicts.list()
+    assert [(it["primitive"], it["space"], it["key"]) for it in found] == [
+        ("kv", "default", "a"),
+        ("kv", "default", "b"),
+        ("json", "second", "doc"),
+    ]
+    first = found[0]
+    assert (first["base"], first["ours"], first["theirs"], first["now"]) == (1, 2, 3, 2)
+    assert first["source"] == "draft" and not first["changed"] and first["unreadable"] is None
+    assert found[2]["paths"] == ["$.n"]
+    after = main.conflicts.list(after=("kv", "default", "a"), limit=1)
+    assert [it["key"] for it in after] == ["b"]
+    assert main.conflicts.count() == 3 and main.conflicts.count(space="second") == 1
+
+    main.conflicts.resolve("a", "theirs")
+    assert main.kv["a"] == 3 and main.conflicts.get("a") is None
+    with pytest.raises(InvalidRequest, match="no open conflict"):
+        main.conflicts.resolve("a", "theirs")
+    main.conflicts.resolve("doc", kind="json", space="second", value={"n": 7})
+    assert main.space("second").json.get("doc") == {"n": 7}
+    main.kv["b"] = 9
+    with pytest.raises(InvalidRequest, match="has changed"):
+        main.conflicts.resolve("b", "base")
+    assert main.conflicts.resolve_all("ours") == {"settled": 0, "open": 1}
+    with main.transaction() as tx:
+        tx.conflicts.resolve("b", "base", even_if_changed=True)
+        assert tx.conflicts.count() == 0 and main.conflicts.count() == 1
+    assert main.kv["b"] == 1 and main.conflicts.list() == []
+    assert before.conflicts.count() == 3
+    with pytest.raises(StoreError):
+        before.conflicts.resolve("a", "now")
+    for wrong in ({}, {"take": "mine"}, {"take": "ours", "value": 1}, {"take": "ours", "kind": "no"}):
+        with pytest.raises(InvalidRequest):
+            main.conflicts.resolve("a", **wrong)
+
+
+def test_conflicts_are_settled_all_at_once() -> None:
+    store, main = parted_and_kept()
+    fork = main.fork("fork")
+    assert main.conflicts.resolve_all("theirs", kind="kv") == {"settled": 2, "open": 0}
+    assert main.kv["a"] == main.kv["b"] == 3 and main.conflicts.count() == 1
+    assert store.merge("main", "fork")["carried"] == 2
+    assert fork.conflicts.count() == 1
+    main.events.append("e", {"n": 1})
+    fork.events.append("e", {"n": 2})
+    with pytest.raises(InvalidRequest, match="event logs are not kept"):
+        store.merge("fork", "main", strategy="keep")
 
 
 def test_documents_events_and_spaces() -> None:

@@ -28,6 +28,7 @@ __all__ = [
     "Documents",
     "Vectors",
     "Collection",
+    "Conflicts",
     "Indexes",
     "Follower",
     "Watch",
@@ -72,7 +73,30 @@ class _Report(TypedDict):
     written: int
     deleted: int
     version: int | None
+    kept: int
+    carried: int
     conflicts: list[dict[str, Any]]
+
+class _OpenConflict(TypedDict):
+    primitive: _Kind
+    space: str
+    key: str
+    source: str | None
+    version: int
+    merged_ms: int
+    base: Any
+    ours: Any
+    theirs: Any
+    paths: list[str]
+    now: Any
+    changed: bool
+    unreadable: str | None
+
+class _Settled(TypedDict):
+    settled: int
+    open: int
+
+_Take = Literal["ours", "theirs", "base", "now", "delete"]
 
 class _Retained(TypedDict):
     version: int
@@ -98,6 +122,41 @@ class _Index(TypedDict):
     fields: list[str]
     unique: bool
     where: str
+
+@final
+class Conflicts:
+    def list(
+        self,
+        *,
+        kind: _Kind | None = None,
+        space: str | None = None,
+        prefix: str | None = None,
+        after: tuple[str, str, str] | None = None,
+        limit: int = 1000,
+    ) -> list[_OpenConflict]: ...
+    def count(
+        self, *, kind: _Kind | None = None, space: str | None = None, prefix: str | None = None
+    ) -> int: ...
+    def get(self, key: str, *, kind: _Kind = "kv", space: str = "default") -> _OpenConflict | None: ...
+    def resolve(
+        self,
+        key: str,
+        take: _Take | None = None,
+        *,
+        kind: _Kind = "kv",
+        space: str = "default",
+        value: Any = None,
+        even_if_changed: bool = False,
+    ) -> None: ...
+    def resolve_all(
+        self,
+        take: _Take,
+        *,
+        kind: _Kind | None = None,
+        space: str | None = None,
+        prefix: str | None = None,
+        even_if_changed: bool = False,
+    ) -> _Settled: ...
 
 @final
 class Kv:
@@ -324,6 +383,8 @@ class _Scope:
     def vectors(self) -> Vectors: ...
     @property
     def indexes(self) -> Indexes: ...
+    @property
+    def conflicts(self) -> Conflicts: ...
 
 @final
 class Branch(_Scope):
@@ -419,7 +480,7 @@ class Store:
         source: str,
         target: str,
         *,
-        strategy: Literal["fail", "ours", "theirs"] = "fail",
+        strategy: Literal["fail", "ours", "theirs", "keep"] = "fail",
         rules: Sequence[str] = ...,
         dry_run: bool = False,
         resequence_events: bool = False,
@@ -430,7 +491,7 @@ class Store:
         after: Snapshot,
         target: str,
         *,
-        strategy: Literal["fail", "ours", "theirs"] = "fail",
+        strategy: Literal["fail", "ours", "theirs", "keep"] = "fail",
     ) -> _Report: ...
     def diff(
         self,

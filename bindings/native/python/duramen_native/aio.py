@@ -173,6 +173,16 @@ class Indexes(_Handle[_native.Indexes]):
     list = _call(_native.Indexes.list)
 
 
+class Conflicts(_Handle[_native.Conflicts]):
+    """Conflicts that merges kept, in all spaces."""
+
+    list = _call(_native.Conflicts.list)
+    count = _call(_native.Conflicts.count)
+    get = _call(_native.Conflicts.get)
+    resolve = _call(_native.Conflicts.resolve)
+    resolve_all = _call(_native.Conflicts.resolve_all)
+
+
 class Collection(_Handle[_native.Collection]):
     """A collection of vectors."""
 
@@ -240,6 +250,10 @@ class Snapshot(_Scope[_native.Snapshot]):
     def version(self) -> int:
         return self._native.version
 
+    @property
+    def conflicts(self) -> Conflicts:
+        return Conflicts(self._threads, self._native.conflicts)
+
     def space(self, name: str) -> Space:
         return Space(self._threads, self._native.space(name))
 
@@ -296,6 +310,10 @@ class Branch(_Scope[_native.Branch]):
     @property
     def name(self) -> str:
         return self._native.name
+
+    @property
+    def conflicts(self) -> Conflicts:
+        return Conflicts(self._threads, self._native.conflicts)
 
     def space(self, name: str) -> Space:
         return Space(self._threads, self._native.space(name))
