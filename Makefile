@@ -88,9 +88,9 @@ test: setup ## run the test suite: what did not pass yet in this state (TESTS=al
 	@# Most of what tests do is wait, for servers above all.
 	host=$$($(CARGO) -vV | sed -n 's/^host: //p' | tr a-z- A-Z_); \
 	export CARGO_TARGET_$${host}_RUNNER=$(CURDIR)/scripts/test-runner; \
-	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-4} $(CARGO) test --workspace --no-fail-fast
+	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-4} $(CARGO) test --workspace --no-fail-fast $(if $(filter long,$(TESTS)),--tests)
 
-test-long: setup ## the tests that `make test` leaves out, which take a quarter of an hour: kills at random, followers, passes of the lab
+test-long: setup ## the tests that `make test` leaves out, which take long: kills at random, followers, passes of the lab
 	@TESTS=long $(MAKE) test
 
 test-otlp: setup ## the traces of daemons and of durable functions, which only packages are built with: lints and tests, against a collector

@@ -50,10 +50,14 @@ impl Primitive {
         }
     }
 
-    /// Whether [`Strategy::Keep`](crate::Strategy::Keep) keeps conflicts of it: pairs, cells, documents, and vectors row by
-    /// row. An event follows from all before it, the chunks of a blob belong to one row, and an index is declared anew.
-    pub(crate) fn can_be_kept(self) -> bool {
-        matches!(self, Self::Kv | Self::State | Self::Json | Self::Vector)
+    /// Why [`Strategy::Keep`](crate::Strategy::Keep) does not keep conflicts of it; none if it does.
+    pub(crate) fn why_not_kept(self) -> Option<&'static str> {
+        match self {
+            Self::Kv | Self::State | Self::Json | Self::Vector => None,
+            Self::Blob => Some("blobs are not kept: their chunks belong to one row"),
+            Self::Event => Some("event logs are not kept: each event follows from those before it"),
+            Self::Index => Some("indexes are not kept: declare the one that is wanted"),
+        }
     }
 
     fn from_byte(byte: u8) -> Option<Self> {
@@ -195,7 +199,7 @@ pub(crate) fn split_conflict(record: &[u8]) -> Option<&[u8]> {
     let row = record.strip_prefix(&[CONFLICTS])?;
     let (primitive, space, rest) = split(row)?;
     let is_canonical = key(primitive, space, rest)[..] == *row && check_space(space).is_ok();
-    (is_canonical && primitive.can_be_kept() && !rest.is_empty()).then_some(row)
+    (is_canonical && primitive.why_not_kept().is_none() && !rest.is_empty()).then_some(row)
 }
 
 /// Whether a key that is hidden has the form of those that are written.

@@ -1,7 +1,7 @@
 //! What another database of several primitives published of itself: figures, and defects.
 //!
-//! StrataDB 0.1 (Apache-2.0), its own report of 2026-02-01: p50 of each operation at the levels none, buffered and strict. Of
-//! the same day are its mends of the defects that it named there, so these are figures of before.
+//! StrataDB 0.1 (Apache-2.0), its own report of 2026-02-01: p50 of each operation at the levels none, buffered and strict. The
+//! defects that the report names were fixed later that day; the figures were taken before that.
 
 /// What it is called.
 pub(crate) const NAME: &str = "StrataDB 0.1";

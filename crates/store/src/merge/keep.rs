@@ -1,6 +1,6 @@
 //! Conflicts that are kept, and records of conflicts that go over with their rows.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use duramen_base::clock;
 use duramen_tree::{Entry, MergeItem, OursIs};
@@ -28,16 +28,6 @@ impl Origin {
     }
 }
 
-/// Why conflicts of a kind are not kept.
-pub(super) fn refusal(primitive: Primitive) -> Option<&'static str> {
-    match primitive {
-        Primitive::Kv | Primitive::State | Primitive::Json | Primitive::Vector => None,
-        Primitive::Blob => Some("blobs are not kept: their chunks belong to one row"),
-        Primitive::Event => Some("event logs are not kept: each event follows from those before it"),
-        Primitive::Index => Some("indexes are not kept: declare the one that is wanted"),
-    }
-}
-
 /// Writes the record of a conflict, or says why it cannot be kept.
 pub(super) fn keep(
     trees: &Trees,
@@ -46,7 +36,7 @@ pub(super) fn keep(
     primitive: Primitive,
     plan: &mut Plan,
 ) -> Result<Option<&'static str>, StoreError> {
-    if let Some(reason) = refusal(primitive) {
+    if let Some(reason) = primitive.why_not_kept() {
         return Ok(Some(reason));
     }
     let at = keys::conflict(item.key);
@@ -97,9 +87,9 @@ pub(super) fn carry(trees: &Trees, plan: &mut Plan) -> Result<(), StoreError> {
     {
         let written: HashMap<&[u8], Option<&[u8]>> =
             plan.writes.iter().map(|(key, value)| (&key[..], value.as_deref())).collect();
-        let kept: HashMap<&[u8], ()> = plan.records.iter().map(|(key, _)| (&key[..], ())).collect();
+        let kept: HashSet<&[u8]> = plan.records.iter().map(|(key, _)| &key[..]).collect();
         for (at, record) in carried {
-            let Some(row) = keys::split_conflict(&at).filter(|_| !kept.contains_key(&at[..])) else {
+            let Some(row) = keys::split_conflict(&at).filter(|_| !kept.contains(&at[..])) else {
                 continue;
             };
             let theirs = value_of(&trees.theirs, row)?;

@@ -6,7 +6,7 @@
 //! that nothing can be compared, nothing is taken to be the same.
 
 use super::rules::Versions;
-use super::{keep, resolution, Conflict, MergeOptions, Plan, RawWrite, Resolution, Strategy, Trees};
+use super::{resolution, Conflict, MergeOptions, Plan, RawWrite, Resolution, Strategy, Trees};
 use crate::access::Access;
 use crate::error::StoreError;
 use crate::event::{self, Event, Keys, Start};
@@ -172,7 +172,7 @@ impl Logs<'_> {
             Resolution::Unresolved => {
                 conflict.resolved = false;
                 conflict.reason =
-                    keep::refusal(Primitive::Event).filter(|_| options.strategy == Strategy::Keep);
+                    Primitive::Event.why_not_kept().filter(|_| options.strategy == Strategy::Keep);
             }
         }
         plan.report.conflicts.push(conflict);

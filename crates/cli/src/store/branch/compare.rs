@@ -23,6 +23,13 @@ pub(crate) struct DiffArguments {
     left: String,
     /// The branch whose changes are printed
     right: String,
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Which rows are printed.
+#[derive(Debug, Args)]
+pub(super) struct Which {
     /// Only this kind of data: kv, state, event, json or vector
     #[arg(long, value_name = "KIND")]
     kind: Option<Primitive>,
@@ -34,7 +41,14 @@ pub(crate) struct DiffArguments {
     prefix: Option<String>,
     /// Print at most this many
     #[arg(long, value_name = "COUNT", default_value_t = 100)]
-    limit: usize,
+    pub(super) limit: usize,
+}
+
+impl Which {
+    /// The part of a branch that they are in.
+    pub(super) fn part(&self) -> Part {
+        Part { primitive: self.kind, space: self.space_filter.clone(), prefix: self.prefix.clone() }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -134,10 +148,10 @@ impl From<StrategyName> for Strategy {
 }
 
 pub(crate) fn diff(handle: &Handle, diff: &DiffArguments) -> Outcome {
-    let part = Part { primitive: diff.kind, space: diff.space_filter.clone(), prefix: diff.prefix.clone() };
+    let part = diff.which.part();
     handle.read(|store| {
         let (left, right) = (moment::snapshot(store, &diff.left)?, moment::snapshot(store, &diff.right)?);
-        let found = left.diff(&right, &part, diff.limit)?;
+        let found = left.diff(&right, &part, diff.which.limit)?;
         print_diff(handle.json, &found, &diff.left, &diff.right)
     })
 }

@@ -1,6 +1,9 @@
 //! Conflicts that merges kept: `duramen store branch conflicts` and `resolve`.
 
-use super::{super::handle::Handle, compare::shown};
+use super::{
+    super::handle::Handle,
+    compare::{shown, Which},
+};
 use crate::{context::Outcome, failure::Failure, output, store::moment};
 use clap::{Args, ValueEnum};
 use duramen_store::{
@@ -14,18 +17,8 @@ use std::process::ExitCode;
 pub(crate) struct Conflicts {
     /// The branch, or a state of it like main@v1 [default: the current one]
     name: Option<String>,
-    /// Only this kind of data: kv, state, json or vector
-    #[arg(long, value_name = "KIND")]
-    kind: Option<Primitive>,
-    /// Only this space [default: all of them]
-    #[arg(long, value_name = "NAME")]
-    space_filter: Option<String>,
-    /// Only keys with this prefix
-    #[arg(long, value_name = "TEXT")]
-    prefix: Option<String>,
-    /// Print at most this many
-    #[arg(long, value_name = "COUNT", default_value_t = 100)]
-    limit: usize,
+    #[command(flatten)]
+    which: Which,
 }
 
 #[derive(Debug, Args)]
@@ -86,13 +79,13 @@ impl From<Take> for Settle {
 }
 
 pub(crate) fn list(handle: &Handle, conflicts: &Conflicts) -> Outcome {
-    let Conflicts { name, kind, space_filter, prefix, limit } = conflicts;
-    let part = Part { primitive: *kind, space: space_filter.clone(), prefix: prefix.clone() };
+    let Conflicts { name, which } = conflicts;
+    let (part, limit) = (which.part(), which.limit);
     handle.read(|store| {
         let name = name.clone().map_or_else(|| handle.branch_name(store), Ok)?;
         let seen = moment::snapshot(store, &name)?;
         let (mut items, mut after, mut has_more) = (Vec::new(), None, false);
-        while items.len() < *limit {
+        while items.len() < limit {
             let page = seen.conflicts().list(&part, after.as_ref(), limit - items.len())?;
             items.extend(page.items);
             has_more = page.next.is_some();
