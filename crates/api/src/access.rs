@@ -51,7 +51,10 @@ impl Op {
     /// To whom it is open over TCP (H3).
     pub const fn open_to(self) -> OpenTo {
         match self {
-            Op::Health | Op::Ready | Op::Version | Op::OpenApi => OpenTo::Anybody,
+            // Who signs in has shown nothing yet.
+            Op::Health | Op::Ready | Op::Version | Op::OpenApi | Op::SignIn => OpenTo::Anybody,
+            // Of an event each is told what it may see.
+            Op::Session | Op::SignOut | Op::Events => OpenTo::Tokens(Least::Viewer),
             Op::Sources
             | Op::Source
             | Op::ScanSource
@@ -65,6 +68,8 @@ impl Op {
             | Op::DestroyBranch
             | Op::Query
             | Op::SchemaDiff
+            | Op::BranchSessions
+            | Op::CancelSession
             | Op::ExportBranch
             | Op::ResetBranch
             | Op::RenewBranch
@@ -87,11 +92,16 @@ impl Op {
             Op::LabelGeneration | Op::GenerationDiff => OpenTo::Tokens(Least::Admin),
             // Figures name sources, and nothing else that is somebody's.
             Op::Metrics => OpenTo::AllSources(Least::Viewer),
-            Op::Status | Op::VerifyAudit | Op::Events => OpenTo::AllSources(Least::Admin),
+            Op::Status | Op::VerifyAudit | Op::AuditLog => OpenTo::AllSources(Least::Admin),
             // Imports read files, and reach servers, as the daemon; settings name what its servers run.
             Op::AddSource | Op::RemoveSource | Op::ChangeSettings | Op::RefreshSource => OpenTo::Machine,
             // Who makes tokens, stops the daemon, or enters as an administrator, is on the machine.
-            Op::Doors | Op::Tokens | Op::CreateToken | Op::RotateToken | Op::RevokeToken => OpenTo::Machine,
+            Op::Doors
+            | Op::Tokens
+            | Op::CreateToken
+            | Op::RotateToken
+            | Op::RevokeToken
+            | Op::MakeConsoleLink => OpenTo::Machine,
             Op::AdministratorUrl
             | Op::MakePair
             | Op::Shutdown
@@ -109,6 +119,7 @@ impl Op {
                 | Op::Ready
                 | Op::Version
                 | Op::OpenApi
+                | Op::SignIn
                 | Op::Status
                 | Op::Metrics
                 | Op::Sources
@@ -122,6 +133,8 @@ impl Op {
                 | Op::DestroyBranch
                 | Op::Query
                 | Op::SchemaDiff
+                | Op::BranchSessions
+                | Op::CancelSession
                 | Op::ResetBranch
                 | Op::RenewBranch
                 | Op::ProtectBranch

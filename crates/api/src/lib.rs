@@ -5,7 +5,7 @@
 //! | --- | --- |
 //! | [`model`] | what callers ask for and are told |
 //! | [`data_diff`] | which rows of a branch differ |
-//! | [`token`], [`doors`] | who may enter from elsewhere, and where |
+//! | [`token`], [`doors`], [`console`] | who may enter from elsewhere, where, and in a browser |
 //! | [`route`] | all requests, in one list |
 //! | [`access`] | to whom each of them is open |
 //! | [`problem`] | refusals |
@@ -41,19 +41,25 @@
 //! | `GET /v1/sources/{name}/data-diff?from=&to=&tables=&limit=` | a stream of `DataDiff` lines |
 //! | `GET /v1/branches/{name}/data-diff?tables=&limit=&whole=` | a stream of `DataDiff` lines |
 //! | `GET /v1/branches/{name}/administrator-url` | `AdministratorUrl` |
+//! | `GET /v1/branches/{name}/sessions` | `BranchSession`, one a session |
+//! | `POST /v1/branches/{name}/sessions/cancel` | `CancelledSession` |
 //! | `GET /v1/events?after=&events=` | server-sent events, out of the audit log |
+//! | `GET /v1/audit?limit=&before=` | `AuditEntry`, the newest first |
 //! | `POST /v1/audit/verify` | `AuditVerification` |
 //! | `POST /v1/measure/cold` | `ColdBranch` |
 //! | `POST /v1/pairs` | a stream of `PairLine` lines |
 //! | `GET /v1/doors` | `DoorsView` |
 //! | `GET`, `POST /v1/tokens` | `[Token]`, `NewToken` |
 //! | `POST /v1/tokens/{name}/rotate`, `DELETE /v1/tokens/{name}` | `NewToken`, `Token` |
+//! | `POST /v1/console/links` | `NewConsoleLink` |
+//! | `POST /v1/session`, `GET`, `DELETE` | nothing and a cookie, `SessionView`, nothing |
 //! | `POST /v1/shutdown`, `/v1/handover` | `{"stopping": true}` |
 //!
 //! A refusal is a [`problem::Problem`] with a status of 400 or more.
 #![deny(rustdoc::broken_intra_doc_links)]
 
 pub mod access;
+pub mod console;
 pub mod data_diff;
 pub mod doors;
 pub mod keep;

@@ -4,6 +4,7 @@ mod export;
 mod following;
 mod generations;
 mod lineage;
+mod live;
 mod masking;
 mod merging;
 mod origin;
@@ -21,6 +22,7 @@ pub use generations::{
 pub use lineage::{
     Parent, RestoreBranch, SnapshotKind, SnapshotSettings, SnapshotView, TakeSnapshot, TreeNode,
 };
+pub use live::{AuditEntry, BranchSession, CancelSession, CancelledSession, STATEMENT_MAX};
 pub use masking::{Fake, Generalise, Mask, Masking, Noise, Percent, Shift, Subset, Unit};
 pub use merging::{
     MergeBranch, MergeConflict, MergeEqual, MergeKey, MergeReport, MergeStatus, MergeStrategy, MergeTriggers,

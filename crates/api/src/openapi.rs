@@ -124,14 +124,16 @@ fn operation(endpoint: &Endpoint, shapes: &mut Shapes, problem: &Ref) -> Operati
         operation = operation.request_body(Some(body.build()));
     }
     let mut done = ResponseBuilder::new().description("It is done.");
+    let mut status = "204";
     if let Some(Shape { kind, content, .. }) = (endpoint.reply)(shapes) {
+        status = "200";
         done = done.content(kind, content);
         if kind == LINES {
             done = done.content(EVENTS, Content::new(Some(<String as PartialSchema>::schema())));
         }
     }
     let refused = Content::new(Some(RefOr::<Schema>::Ref(problem.clone())));
-    operation = operation.response("200", done.build()).response(
+    operation = operation.response(status, done.build()).response(
         "default",
         ResponseBuilder::new()
             .description("It is not done, and this is why.")

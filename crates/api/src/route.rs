@@ -1,6 +1,7 @@
 //! The requests of the interface, in one list: the daemon's router, its client and the OpenAPI document are made from it.
 
 use crate::{
+    console::{MakeConsoleLink, NewConsoleLink, SessionView, SignIn},
     data_diff::{DataDiff, DIFF_ROWS_MAX},
     doors::DoorsView,
     model,
@@ -100,6 +101,16 @@ const AFTER: Parameter = Parameter {
     name: "after",
     meaning: "The position after which to begin, as an event's id says it; now, if there is none.",
     kind: ParameterKind::Text,
+};
+const BEFORE: Parameter = Parameter {
+    name: "before",
+    meaning: "Only entries before this position, as an entry says it; the newest ones, if there is none.",
+    kind: ParameterKind::Text,
+};
+const ENTRIES: Parameter = Parameter {
+    name: "limit",
+    meaning: "At most so many: 100 unless said otherwise.",
+    kind: ParameterKind::Number(1, PAGE_MAX),
 };
 const NAMES: Parameter = Parameter {
     name: "events",
@@ -252,9 +263,16 @@ requests! {
     ExportBranch: GET "/v1/branches/{name}/export" [FORMAT, JOBS, QUIESCE], Nothing => Octets;
     /// The URL by which an administrator of the machine enters a branch.
     AdministratorUrl: GET "/v1/branches/{name}/administrator-url", Nothing => One<model::AdministratorUrl>;
+    /// The sessions in a branch's server, the earliest first, with the statements that they run.
+    BranchSessions: GET "/v1/branches/{name}/sessions", Nothing => List<model::BranchSession>;
+    /// Cancels the statement of a session in a branch, or ends the session.
+    CancelSession: POST "/v1/branches/{name}/sessions/cancel", One<model::CancelSession> => One<model::CancelledSession>;
     /// What happens from now on, or from a position on, out of the audit log: server-sent events whose names are those of its
-    /// entries. Their ids are positions, which a client that comes back sends as `Last-Event-ID`, and misses nothing.
+    /// entries. Who is no administrator for all sources is told what happens to the branches and sources that it sees, and of
+    /// each event its name, its time, the branch and the source. Their ids are positions, which a client that comes back sends as `Last-Event-ID`, and misses nothing.
     Events: GET "/v1/events" [AFTER, NAMES], Nothing => Stream;
+    /// Entries of the audit log, the newest first.
+    AuditLog: GET "/v1/audit" [ENTRIES, BEFORE], Nothing => List<model::AuditEntry>;
     /// Checks the whole audit log.
     VerifyAudit: POST "/v1/audit/verify", Nothing => One<model::AuditVerification>;
     /// Makes one branch without the pool, and measures it.
@@ -272,6 +290,15 @@ requests! {
     RotateToken: POST "/v1/tokens/{name}/rotate", Nothing => One<NewToken>;
     /// Ends a token, and what was entered by it.
     RevokeToken: DELETE "/v1/tokens/{name}", Nothing => One<Token>;
+    /// Makes a link that signs a browser in once, within 60 s.
+    MakeConsoleLink: POST "/v1/console/links", One<MakeConsoleLink> => One<NewConsoleLink>;
+    /// Signs a browser in, by a link or by the name and the secret of a token. The reply has a cookie, which is the session. Needs the
+    /// header `X-Duramen-Console: 1`.
+    SignIn: POST "/v1/session", One<SignIn> => Nothing;
+    /// Whose session or token this is, and which requests it may make.
+    Session: GET "/v1/session", Nothing => One<SessionView>;
+    /// Ends the session, and what goes on in it.
+    SignOut: DELETE "/v1/session", Nothing => Nothing;
     /// Stops the daemon.
     Shutdown: POST "/v1/shutdown", Nothing => One<Stopping>;
     /// Ends the daemon, and leaves the servers of leased branches to the next one.
@@ -291,6 +318,9 @@ impl Endpoint {
                     | Op::MakePair
                     | Op::CreateToken
                     | Op::RotateToken
+                    | Op::MakeConsoleLink
+                    | Op::SignIn
+                    | Op::SignOut
                     | Op::Shutdown
                     | Op::HandOver
             )

@@ -5,6 +5,7 @@
 //! before the caller is answered, so a killed daemon has logged whatever it acknowledged.
 
 mod follow;
+mod list;
 
 pub use follow::{Events, LoggedEvent, NotAPosition, Position};
 
@@ -151,6 +152,15 @@ impl Audit {
     /// Follows the log from a position on, or from its end.
     pub(crate) fn follow(&self, after: Option<Position>) -> Result<Events, EngineError> {
         Events::new(&self.dir, after, self.end.subscribe())
+    }
+
+    /// At most `limit` entries before a position, or the newest ones: the newest first, each with where it begins.
+    pub(crate) fn before(
+        &self,
+        position: Option<Position>,
+        limit: usize,
+    ) -> Result<Vec<(Position, LoggedEvent)>, EngineError> {
+        list::before(&self.dir, position, *self.end.borrow(), limit)
     }
 
     /// Flushes the log to disk.

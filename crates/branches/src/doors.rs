@@ -37,7 +37,15 @@ pub struct Holder {
 
 impl Holder {
     /// Whether a branch of `source` that was created by `holder` is its own.
-    pub(crate) fn owns(&self, holder: Option<&str>, source: &str) -> bool {
+    ///
+    /// # Examples
+    /// ```
+    /// use duramen_branches::Holder;
+    /// let one = Holder { id: "t-1".to_owned(), branches_max: 1, all: false, sources: vec!["app".to_owned()] };
+    /// assert!(one.owns(Some("t-1"), "app") && !one.owns(Some("t-2"), "app"));
+    /// ```
+    #[must_use]
+    pub fn owns(&self, holder: Option<&str>, source: &str) -> bool {
         (self.all && self.may_use(source)) || holder == Some(self.id.as_str())
     }
 

@@ -31,6 +31,7 @@ mod key;
 mod leases;
 mod limits;
 mod lineage;
+mod live;
 mod maintenance;
 mod marker;
 mod measuring;

@@ -1,5 +1,6 @@
 //! Branches: `duramen branch ...`.
 
+mod audit;
 pub(crate) mod diff;
 mod export;
 mod lineage;
@@ -8,6 +9,7 @@ mod promote;
 #[cfg(feature = "engines")]
 mod rehearse;
 pub(crate) mod schema_diff;
+mod sessions;
 
 use crate::{
     context::{Context, Outcome},
@@ -79,10 +81,6 @@ Examples:
   duramen branch evidence try --diff                       with a digest of what was changed in it
   duramen branch evidence try --table public.orders        its rows in the source and in the branch
   duramen branch evidence try --json > evidence.json";
-const AUDIT_EXAMPLES: &str = "\
-Examples:
-  duramen branch audit --verify    check the hash chain of the audit log; exit status 1 if it is broken";
-
 /// Evidence hashes the whole source.
 const LONG: Duration = Duration::from_secs(7 * 24 * 3600);
 /// How much longer than the queue a create may take.
@@ -160,13 +158,15 @@ pub(crate) enum Branch {
     /// Run a migration in a branch of its own, under load, and tell who waits for it and what it changes
     #[command(after_help = rehearse::EXAMPLES)]
     Rehearse(Box<rehearse::Rehearse>),
-    /// Check the audit log
-    #[command(after_help = AUDIT_EXAMPLES)]
-    Audit {
-        /// Check that every entry follows from the one before it
-        #[arg(long, required = true)]
-        verify: bool,
-    },
+    /// List the sessions in a branch, and what they run
+    #[command(after_help = sessions::EXAMPLES)]
+    Sessions(Name),
+    /// Cancel the statement of a session in a branch, or end the session
+    #[command(after_help = sessions::CANCEL_EXAMPLES)]
+    Cancel(sessions::Cancel),
+    /// Show the audit log, or check it
+    #[command(after_help = audit::EXAMPLES)]
+    Audit(audit::Audit),
 }
 
 #[derive(Debug, Args)]
@@ -299,8 +299,9 @@ pub(crate) async fn run(context: &Context, branch: Branch) -> Outcome {
         Branch::Diff(diff) => diff::run(context, diff).await,
         #[cfg(feature = "engines")]
         Branch::Rehearse(rehearse) => rehearse::run(context, *rehearse).await,
-        // The flag is required, so that a later `audit --export` cannot be taken for this.
-        Branch::Audit { verify: _ } => audit(context).await,
+        Branch::Sessions(Name { name }) => sessions::list(context, &name).await,
+        Branch::Cancel(cancel) => sessions::cancel(context, cancel).await,
+        Branch::Audit(audit) => audit::run(context, audit).await,
     }
 }
 
@@ -521,22 +522,4 @@ fn position(evidence: &BranchEvidence) -> String {
         (_, true) => format!("{now}, where it was"),
         _ => format!("{then} at the import, {now} now"),
     }
-}
-
-async fn audit(context: &Context) -> Outcome {
-    let mut connection = context.connect().await?;
-    connection.set_deadline(LONG);
-    let found = progress::during("checking the audit log", connection.verify_audit()).await?;
-    if context.json {
-        output::json(&found)?;
-    } else if found.intact {
-        output::line(format_args!("intact: {} entries, head {}", found.entries, found.head));
-    } else {
-        let problem = found.problem.as_deref().unwrap_or("the chain breaks");
-        output::line(format_args!(
-            "BROKEN after {} good entries (head {}): {problem}",
-            found.entries, found.head
-        ));
-    }
-    Ok(if found.intact { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }

@@ -9,6 +9,8 @@ mod branch;
 mod change;
 #[cfg(feature = "engines")]
 mod config;
+#[cfg(feature = "engines")]
+mod console;
 mod context;
 #[cfg(feature = "engines")]
 mod demo;
@@ -135,6 +137,10 @@ enum Command {
     /// Let others in: tokens for PostgreSQL and HTTP clients on any machine
     #[command(subcommand, after_help = token::EXAMPLES)]
     Token(token::TokenCommand),
+    #[cfg(feature = "engines")]
+    /// Open the browser console, signed in
+    #[command(after_help = console::EXAMPLES)]
+    Console(console::Console),
     /// Work with a daemon elsewhere, as the holder of a token
     #[command(after_help = login::LOGIN_EXAMPLES)]
     Login(login::Options),
@@ -229,6 +235,8 @@ fn run(cli: Cli, json: bool, matches: &ArgMatches) -> Result<ExitCode, Failure> 
         #[cfg(feature = "engines")]
         Command::Change(change) => context.wait(change::run(&context, change)),
         Command::Token(command) => context.wait(token::run(&context, command)),
+        #[cfg(feature = "engines")]
+        Command::Console(options) => context.wait(console::run(&context, options)),
         Command::Login(options) => context.wait(login::login(&context, options)),
         Command::Logout => login::logout(&context),
         #[cfg(unix)]

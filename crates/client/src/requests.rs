@@ -5,13 +5,14 @@
 use crate::{ClientError, Connection, Encoded};
 use bytes::Bytes;
 use duramen_api::model::{
-    AddSource, AdministratorUrl, AuditVerification, BranchEvidence, BranchView, ChangeSettings, ColdBranch,
-    CreateBranch, ExportFormat, GenerationView, LabelGeneration, MakePair, MergeBranch, MergeReport, Moment,
-    PairLine, PromoteBranch, ProtectBranch, QueryReply, QueryRequest, RenewBranch, RestoreBranch, Scan,
-    SchemaDiff, SnapshotVerification, SnapshotView, SourceFingerprint, SourceView, Status, TakeSnapshot,
-    TreeNode,
+    AddSource, AdministratorUrl, AuditEntry, AuditVerification, BranchEvidence, BranchSession, BranchView,
+    CancelSession, CancelledSession, ChangeSettings, ColdBranch, CreateBranch, ExportFormat, GenerationView,
+    LabelGeneration, MakePair, MergeBranch, MergeReport, Moment, PairLine, PromoteBranch, ProtectBranch,
+    QueryReply, QueryRequest, RenewBranch, RestoreBranch, Scan, SchemaDiff, SnapshotVerification,
+    SnapshotView, SourceFingerprint, SourceView, Status, TakeSnapshot, TreeNode,
 };
 use duramen_api::{
+    console::{MakeConsoleLink, NewConsoleLink},
     data_diff::DataDiff,
     doors::DoorsView,
     request::{MeasureCold, Removed, Stopping},
@@ -36,6 +37,32 @@ impl Connection {
     /// Checks the whole audit log.
     pub async fn verify_audit(&mut self) -> Result<AuditVerification, ClientError> {
         self.exchange(Route::to(Op::VerifyAudit), Bytes::new()).await
+    }
+
+    /// Entries of the audit log before a position, or the newest ones, the newest first.
+    pub async fn audit_log(
+        &mut self,
+        limit: u32,
+        before: Option<&str>,
+    ) -> Result<Vec<AuditEntry>, ClientError> {
+        let limit = limit.to_string();
+        let route = Route::to(Op::AuditLog).with(&limit);
+        let route = before.map_or(route, |before| route.and(before));
+        self.exchange(route, Bytes::new()).await
+    }
+
+    /// The sessions in a branch, the earliest first.
+    pub async fn branch_sessions(&mut self, name: &str) -> Result<Vec<BranchSession>, ClientError> {
+        self.exchange(Route::of(Op::BranchSessions, name), Bytes::new()).await
+    }
+
+    /// Cancels the statement of a session in a branch, or ends the session.
+    pub async fn cancel_session(
+        &mut self,
+        name: &str,
+        request: &CancelSession,
+    ) -> Result<CancelledSession, ClientError> {
+        self.post(Route::of(Op::CancelSession, name), request).await
     }
 
     /// Makes one branch without the pool, and measures it.
@@ -88,6 +115,14 @@ impl Connection {
     /// Ends a token, and what was entered by it.
     pub async fn revoke_token(&mut self, name: &str) -> Result<Token, ClientError> {
         self.exchange(Route::of(Op::RevokeToken, name), Bytes::new()).await
+    }
+
+    /// Makes a link that signs a browser in once.
+    pub async fn make_console_link(
+        &mut self,
+        request: &MakeConsoleLink,
+    ) -> Result<NewConsoleLink, ClientError> {
+        self.post(Route::to(Op::MakeConsoleLink), request).await
     }
 
     /// All leased branches, by name.

@@ -4,7 +4,7 @@ use crate::{
     caller::Caller,
     data_diff,
     doors::Doors,
-    events::{self, Followers},
+    events::{self, seen::Seen, Followers},
     export,
     idempotency::{self, Keys, Turn},
     import::{self, Form},
@@ -30,7 +30,7 @@ use duramen_api::{
     segment,
 };
 use duramen_base::clock;
-use duramen_branches::Engine;
+use duramen_branches::{Engine, Holder, NotAPosition};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::{body::Body as _, http::request::Parts, Response, StatusCode};
 use serde::de::DeserializeOwned;
@@ -41,6 +41,8 @@ use tokio::time::timeout;
 const BODY_LIMIT: Duration = Duration::from_secs(30);
 /// Branches whose memory is looked at when the request does not say how many.
 const PSS_SAMPLE: u32 = 10;
+/// Entries of the audit log when the request does not say how many.
+const AUDIT_PAGE: usize = 100;
 
 /// What requests work on.
 pub(crate) struct Api {
@@ -198,6 +200,8 @@ impl Api {
                 let against = call.parameter("against")?;
                 json(&engine.schema_diff(name, against.as_deref()).await?)
             }
+            Op::BranchSessions => json(&engine.sessions(None, name).await?),
+            Op::CancelSession => json(&engine.cancel_session(None, name, call.read(body).await?).await?),
             Op::DataDiff => data_diff::run(self, call, None).await,
             Op::ExportBranch => export::run(self, call, None, export::wanted(call)?).await,
             Op::MeasureCold => {
@@ -220,6 +224,8 @@ impl Api {
             Op::CreateToken => json(&self.doors.create_token(engine, call.read(body).await?)?),
             Op::RotateToken => json(&self.doors.rotate_token(engine, name)?),
             Op::RevokeToken => json(&self.doors.revoke_token(engine, name)?),
+            Op::MakeConsoleLink => self.make_console_link(call.read(body).await?),
+            Op::SignIn => self.sign_in(call, body).await,
             Op::Sources => page::reply(call, engine.sources(), |source| &source.name),
             Op::AddSource => {
                 let wanted: model::AddSource = call.read(body).await?;
@@ -260,7 +266,8 @@ impl Api {
             Op::Version => json(&Version { version: env!("CARGO_PKG_VERSION").to_owned() }),
             Op::OpenApi => json(&openapi::document()),
             Op::Metrics => self.measured(),
-            Op::Events => self.events(call),
+            Op::Events => self.events(call, None),
+            Op::AuditLog => self.audit_log(call).await,
             Op::Status => json(&engine.status()),
             Op::VerifyAudit => json(&engine.verify_audit().await?),
             Op::Generations => json(&engine.generations(call.name)?),
@@ -270,15 +277,30 @@ impl Api {
         }
     }
 
-    fn events(&self, call: &Call<'_>) -> Answer {
+    /// Follows what happens; as the holder of a token who may not see all, if one is named.
+    pub(crate) fn events(&self, call: &Call<'_>, onlooker: Option<Holder>) -> Answer {
         let last = call.head.headers.get("last-event-id").and_then(|id| id.to_str().ok());
         let after = call.parameter("after")?;
         let wanted = events::wanted(last, after.as_deref());
         let wanted = wanted.map_err(|error| call.bad(format_args!("{error}")))?;
         let names = call.parameter("events")?.unwrap_or_default();
         let names = names.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
-        let place = self.followers.place()?;
-        Ok(events::follow(self.engine.events(wanted)?, names, self.orders.ending(), place))
+        let place = self.followers.place(onlooker.as_ref().map(|onlooker| onlooker.id.as_str()))?;
+        let seen = onlooker.map(|onlooker| Seen::by(&self.engine, onlooker));
+        Ok(events::follow(self.engine.events(wanted)?, names, seen, self.orders.ending(), place))
+    }
+
+    async fn audit_log(&self, call: &Call<'_>) -> Answer {
+        let limit = page::limit(call)?.unwrap_or(AUDIT_PAGE);
+        let before = call.parameter("before")?;
+        let before = before.map(|before| before.parse()).transpose();
+        let before = before.map_err(|error: NotAPosition| call.bad(format_args!("{error}")))?;
+        let found = self.engine.audit_log(before, limit).await?;
+        let entries = found.into_iter().map(|(from, event)| {
+            let entry = serde_json::from_str(&event.json).unwrap_or_default();
+            model::AuditEntry { position: from.to_string(), event: event.name, entry }
+        });
+        json(&entries.collect::<Vec<_>>())
     }
 
     fn measured(&self) -> Answer {

@@ -3,7 +3,7 @@
 //! The daemon's own user, and root, may do everything. Where the machine has a system group `duramen`, its members may
 //! hold branches; they may not import, which reads files as the daemon, change sources, or stop it.
 
-use crate::reply::Refusal;
+use crate::{console::Session, reply::Refusal};
 use duramen_api::{access::OpenTo, route::Op, token::Token};
 use duramen_branches::GROUP;
 use hyper::StatusCode;
@@ -37,6 +37,8 @@ pub(crate) struct Visitor {
     pub(crate) sees_unmasked: bool,
     /// The router, as it is reached from where the holder is.
     pub(crate) router: Option<String>,
+    /// The browser's session by which it came, if it is a browser.
+    pub(crate) session: Option<Arc<Session>>,
 }
 
 impl Caller {
@@ -124,14 +126,15 @@ mod tests {
         let sources = sources.iter().map(|source| (*source).to_owned()).collect();
         let wanted = CreateToken { role, sources, ..CreateToken::default() };
         let token = Token::new("t-1".to_owned(), wanted, jiff::Timestamp::UNIX_EPOCH);
-        Caller::Holder(Visitor { token: Arc::new(token), sees_unmasked: true, router: None })
+        Caller::Holder(Visitor { token: Arc::new(token), sees_unmasked: true, router: None, session: None })
     }
 
     fn may_do(caller: &Caller) -> Vec<Op> {
         ENDPOINTS.iter().map(|endpoint| endpoint.op).filter(|op| caller.may(*op).is_ok()).collect()
     }
 
-    const OPEN: [Op; 4] = [Op::Health, Op::Ready, Op::Version, Op::OpenApi];
+    const OPEN: [Op; 5] = [Op::Health, Op::Ready, Op::Version, Op::OpenApi, Op::SignIn];
+    const OWN: [Op; 3] = [Op::Session, Op::SignOut, Op::Events];
     const LISTS: [Op; 9] = [
         Op::Sources,
         Op::Source,
@@ -143,7 +146,9 @@ mod tests {
         Op::BranchTree,
         Op::Snapshots,
     ];
-    const USE: [Op; 11] = [
+    const USE: [Op; 13] = [
+        Op::BranchSessions,
+        Op::CancelSession,
         Op::CreateBranch,
         Op::DestroyBranch,
         Op::Query,
@@ -173,10 +178,11 @@ mod tests {
     #[test]
     fn roles_may_do_what_the_table_says() {
         assert_eq!(may_do(&Caller::Nobody), sorted(&[&OPEN]));
-        let viewer = [OPEN.as_slice(), &LISTS];
+        let viewer = [OPEN.as_slice(), &OWN, &LISTS];
         assert_eq!(may_do(&visitor(Role::Viewer, &["a"])), sorted(&viewer));
-        assert_eq!(may_do(&visitor(Role::Viewer, &[])), sorted(&[&OPEN, &LISTS, &[Op::Metrics]]));
-        assert_eq!(may_do(&visitor(Role::User, &["a"])), sorted(&[&OPEN, &LISTS, &USE, &[Op::ExportBranch]]));
+        assert_eq!(may_do(&visitor(Role::Viewer, &[])), sorted(&[&OPEN, &OWN, &LISTS, &[Op::Metrics]]));
+        let user = sorted(&[&OPEN, &OWN, &LISTS, &USE, &[Op::ExportBranch]]);
+        assert_eq!(may_do(&visitor(Role::User, &["a"])), user);
         let admin = [
             Op::ExportBranch,
             Op::ProtectBranch,
@@ -189,9 +195,9 @@ mod tests {
             Op::VerifySource,
             Op::FingerprintSource,
         ];
-        assert_eq!(may_do(&visitor(Role::Admin, &["a"])), sorted(&[&OPEN, &LISTS, &USE, &admin]));
-        let all = [Op::Metrics, Op::Status, Op::VerifyAudit, Op::Events];
-        assert_eq!(may_do(&visitor(Role::Admin, &[])), sorted(&[&OPEN, &LISTS, &USE, &admin, &all]));
+        assert_eq!(may_do(&visitor(Role::Admin, &["a"])), sorted(&[&OPEN, &OWN, &LISTS, &USE, &admin]));
+        let all = [Op::Metrics, Op::Status, Op::VerifyAudit, Op::AuditLog];
+        assert_eq!(may_do(&visitor(Role::Admin, &[])), sorted(&[&OPEN, &OWN, &LISTS, &USE, &admin, &all]));
     }
 
     #[tokio::test]

@@ -159,6 +159,9 @@ async fn run(
     };
     let pid = std::process::id();
     announce(&format!("duramen serves {} (pid {pid})", home.display()));
+    if let Some(http) = doors.view().http {
+        announce(&format!("the console is at {}; `duramen console` signs a browser in", http.address_here()));
+    }
     tracing::info!(home = %home.display(), pid, "serving");
 
     let mut ending = orders.ending();

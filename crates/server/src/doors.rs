@@ -1,8 +1,9 @@
 //! The doors of a home: its tokens, and what listens for their holders.
 
 use crate::{
+    console::Console,
     door::Counts,
-    http_door::{HttpDoor, HttpError, HttpHandle, HttpOptions},
+    http_door::{HttpDoor, HttpError, HttpHandle, HttpOptions, Known},
     metrics::RouterMetrics,
     router::{Router, RouterError, RouterHandle, RouterOptions},
     tokens::{TokenError, Tokens},
@@ -24,6 +25,8 @@ pub(crate) struct Doors {
     tokens: Result<Arc<Tokens>, EngineError>,
     router: Option<RouterHandle>,
     http: Option<HttpHandle>,
+    /// Who is signed in at the HTTP door.
+    console: Option<Arc<Console>>,
 }
 
 /// Why a door that should be open is not.
@@ -59,7 +62,8 @@ impl Doors {
             Ok(tokens) => Arc::new(tokens),
             Err(error) => {
                 tracing::error!(%error, "nobody is let in by the doors");
-                let doors = Doors { tokens: Err(error.into_engine_error()), router: None, http: None };
+                let doors =
+                    Doors { tokens: Err(error.into_engine_error()), router: None, http: None, console: None };
                 return Ok((doors, Open::default()));
             }
         };
@@ -76,14 +80,20 @@ impl Doors {
         if let Some(handle) = &handle {
             tracing::info!(address = %handle.view().address, "PostgreSQL clients can connect");
         }
+        let console = http.as_ref().map(|_| Arc::new(Console::open(&dir, Arc::clone(&counts))));
         let http = http
-            .map(|http| HttpDoor::bind(Arc::clone(&tokens), counts, handle.clone(), &dir, http))
+            .zip(console.clone())
+            .map(|(http, console)| {
+                let known = Known { tokens: Arc::clone(&tokens), counts, console };
+                HttpDoor::bind(known, handle.clone(), &dir, http)
+            })
             .transpose()?;
         let http_handle = http.as_ref().map(HttpDoor::handle);
         if let Some(handle) = &http_handle {
             tracing::info!(address = %handle.view().address, "HTTP clients can connect");
         }
-        Ok((Doors { tokens: Ok(tokens), router: handle, http: http_handle }, Open { router, http }))
+        let doors = Doors { tokens: Ok(tokens), router: handle, http: http_handle, console };
+        Ok((doors, Open { router, http }))
     }
 
     pub(crate) fn view(&self) -> DoorsView {
@@ -111,6 +121,11 @@ impl Doors {
     /// What the router counts, if there is one.
     pub(crate) fn router_metrics(&self) -> Option<&RouterMetrics> {
         self.router.as_ref().map(RouterHandle::metrics)
+    }
+
+    /// Who is signed in at the HTTP door, if there is one.
+    pub(crate) fn console(&self) -> Option<&Console> {
+        self.console.as_deref()
     }
 
     pub(crate) fn tokens(&self) -> Result<&Tokens, EngineError> {

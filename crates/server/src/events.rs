@@ -1,5 +1,7 @@
 //! `GET /v1/events`: what happens, as server-sent events (WHATWG HTML, "Server-sent events"), out of the audit log.
 
+pub(crate) mod seen;
+
 use crate::{
     order::Ending,
     reply::{self, Refusal, Reply},
@@ -8,7 +10,13 @@ use bytes::Bytes;
 use duramen_base::clock;
 use duramen_branches::{Events, LoggedEvent, NotAPosition, Position};
 use hyper::{Response, StatusCode};
-use std::{fmt::Write as _, sync::Arc, time::Duration};
+use seen::Seen;
+use std::{
+    collections::HashMap,
+    fmt::Write as _,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 use tokio::{
     sync::{mpsc, OwnedSemaphorePermit, Semaphore},
     time::{interval_at, MissedTickBehavior},
@@ -16,6 +24,8 @@ use tokio::{
 
 /// How many may follow at a time.
 const FOLLOWERS_MAX: usize = 64;
+/// How many of them may be of one token that is no administrator's for all sources.
+const FOLLOWERS_OF_ONE: usize = 8;
 /// Without an event for so long a comment is sent, so that a client and what is between can tell quiet from dead.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 /// Parts of the stream that a client has not read yet; then the log is not read on.
@@ -25,22 +35,61 @@ const RETRY_MS: u32 = 1000;
 
 /// How many follow what happens.
 #[derive(Debug, Clone)]
-pub(crate) struct Followers(Arc<Semaphore>);
+pub(crate) struct Followers {
+    free: Arc<Semaphore>,
+    /// How many of them a token has, by its id, unless it may follow everything.
+    of_tokens: Arc<Mutex<HashMap<String, usize>>>,
+}
 
 impl Default for Followers {
     fn default() -> Followers {
-        Followers(Arc::new(Semaphore::new(FOLLOWERS_MAX)))
+        Followers { free: Arc::new(Semaphore::new(FOLLOWERS_MAX)), of_tokens: Arc::default() }
+    }
+}
+
+/// A place among those who follow.
+#[derive(Debug)]
+pub(crate) struct Place {
+    _permit: OwnedSemaphorePermit,
+    share: Option<(Followers, String)>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let Some((followers, token)) = self.share.take() else { return };
+        let mut all = followers.of_tokens.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = all.get_mut(&token) {
+            *count -= 1;
+            if *count == 0 {
+                all.remove(&token);
+            }
+        }
     }
 }
 
 impl Followers {
-    /// A place among them.
-    pub(crate) fn place(&self) -> Result<OwnedSemaphorePermit, Refusal> {
-        Arc::clone(&self.0).try_acquire_owned().map_err(|_| {
-            let message =
-                format!("{FOLLOWERS_MAX} clients follow the events, which is as many as may; end some");
-            Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_followers", message)
-        })
+    /// A place among them; of a token's share, if one is named.
+    pub(crate) fn place(&self, token: Option<&str>) -> Result<Place, Refusal> {
+        let refuse = |message| Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_followers", message);
+        let permit = Arc::clone(&self.free).try_acquire_owned().map_err(|_| {
+            refuse(format!("{FOLLOWERS_MAX} clients follow the events, which is as many as may; end some"))
+        })?;
+        let share = match token {
+            None => None,
+            Some(token) => {
+                let mut all = self.of_tokens.lock().unwrap_or_else(PoisonError::into_inner);
+                let count = all.entry(token.to_owned()).or_default();
+                if *count >= FOLLOWERS_OF_ONE {
+                    let message = format!(
+                        "{FOLLOWERS_OF_ONE} clients follow the events with this token, which is as many as may; end some"
+                    );
+                    return Err(refuse(message));
+                }
+                *count += 1;
+                Some((self.clone(), token.to_owned()))
+            }
+        };
+        Ok(Place { _permit: permit, share })
     }
 }
 
@@ -49,12 +98,14 @@ pub(crate) fn wanted(last: Option<&str>, after: Option<&str>) -> Result<Option<P
     last.filter(|last| !last.is_empty()).or(after).map(str::parse).transpose()
 }
 
-/// Sends events until the client leaves or the daemon ends; those of `names` only, if it names any.
+/// Sends events until the client leaves or the daemon ends; those of `names` only, if it names any, and what `seen` lets be seen,
+/// if it is there.
 pub(crate) fn follow(
     mut events: Events,
     names: Vec<String>,
+    mut seen: Option<Seen>,
     mut ending: Ending,
-    place: OwnedSemaphorePermit,
+    place: Place,
 ) -> Response<Reply> {
     let (parts, rest) = mpsc::channel(UNREAD);
     // A client that loses the connection before the first event is to come back to this place.
@@ -66,7 +117,10 @@ pub(crate) fn follow(
         loop {
             let part = tokio::select! {
                 next = events.next() => match next {
-                    Ok(Some(found)) => text(&found, &names),
+                    Ok(Some(found)) => match &mut seen {
+                        None => text(&found, &names),
+                        Some(seen) => text(&seen.of(found), &names),
+                    },
                     // The daemon ends.
                     Ok(None) => return,
                     Err(error) => {

@@ -4,7 +4,7 @@
 use crate::{
     api::{Answer, Api, Call},
     caller::Visitor,
-    data_diff, export,
+    console, data_diff, export,
     import::{self, Form},
     page,
     reply::{self, json, Refusal},
@@ -83,6 +83,21 @@ impl Api {
                     }
                 }
                 json(&engine.schema_diff_for(&holder, name, against.as_deref()).await?)
+            }
+            Op::BranchSessions => {
+                // Statements hold values.
+                let door = engine.door(&holder, name)?;
+                token.may_use(&door.source, door.policy)?;
+                if !door.masked && !visitor.sees_unmasked {
+                    return Err(unmasked(&door.source));
+                }
+                json(&engine.sessions(Some(&holder), name).await?)
+            }
+            Op::CancelSession => {
+                json(&engine.cancel_session(Some(&holder), name, call.read(body).await?).await?)
+            }
+            Op::Events if token.role != Role::Admin || !token.sources.is_empty() => {
+                self.events(call, Some(onlooker(token)))
             }
             Op::ResetBranch => shown(engine.reset_for(&holder, name).await?),
             Op::BranchTree => {
@@ -197,6 +212,9 @@ impl Api {
             }
             Op::Source => json(&engine.source(name)?),
             Op::ScanSource => json(&engine.scan_source(name)?),
+            Op::SignIn => self.sign_in(call, body).await,
+            Op::SignOut => self.sign_out(call, visitor),
+            Op::Session => json(&console::session(visitor)),
             _ => self.for_all(call).await,
         }
     }

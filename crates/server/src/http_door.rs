@@ -8,8 +8,12 @@ mod tag;
 mod until;
 mod visit;
 
+pub(crate) use callers::{check, refused};
+pub(crate) use credentials::Credentials;
+
 use crate::{
     certificate::Certificate,
+    console::Console,
     door::{self, Counts, Share, Strangers},
     listener::{self, Accept},
     router::RouterHandle,
@@ -86,12 +90,21 @@ impl HttpHandle {
 /// What all connections share.
 #[derive(Debug)]
 struct Shared {
-    tokens: Arc<Tokens>,
+    known: Known,
+    /// The port at which it listens.
+    port: u16,
     certificate: Certificate,
     options: HttpOptions,
     router: Option<RouterHandle>,
     strangers: Strangers,
-    counts: Arc<Counts>,
+}
+
+/// Who may come in, and who has come.
+#[derive(Debug)]
+pub(crate) struct Known {
+    pub(crate) tokens: Arc<Tokens>,
+    pub(crate) counts: Arc<Counts>,
+    pub(crate) console: Arc<Console>,
 }
 
 impl Accept for TcpListener {
@@ -105,8 +118,7 @@ impl Accept for TcpListener {
 impl HttpDoor {
     /// Listens. `doors` is the directory of the home in which a certificate is kept.
     pub(crate) fn bind(
-        tokens: Arc<Tokens>,
-        counts: Arc<Counts>,
+        known: Known,
         router: Option<RouterHandle>,
         doors: &Path,
         options: HttpOptions,
@@ -117,12 +129,12 @@ impl HttpDoor {
         let certificate = Certificate::open(options.identity.clone(), doors, ALPN_HTTP)?;
         let share = Share::of(PART, listener::CONNECTIONS_MAX);
         let shared = Shared {
-            tokens,
+            known,
+            port: address.port(),
             certificate,
             options,
             router,
             strangers: Strangers::new(share.strangers),
-            counts,
         };
         let handle = HttpHandle { address, shared: Arc::new(shared) };
         Ok(HttpDoor { listener, connections: share.connections, handle })

@@ -2,6 +2,7 @@
 //!
 //! | module | what it is for |
 //! | --- | --- |
+//! | `console` | the browser console: its page, and who is signed in |
 //! | [`daemon`] | locking the home, opening the engine, serving until told to stop |
 //! | [`http_door`] | the same interface over TCP, for holders of tokens |
 //! | [`listener`] | HTTP/1.1 over a unix socket: connections, limits, draining |
@@ -32,6 +33,7 @@ pub mod tokens;
 mod api;
 mod caller;
 mod certificate;
+mod console;
 mod door;
 mod events;
 mod export;

@@ -11,10 +11,7 @@ use serde::Serialize;
 /// Replies with a list that is in the order of its names, or with the page of it that was asked for. Where the next one begins
 /// is in the header `Link` (RFC 8288).
 pub(crate) fn reply<T: Serialize>(call: &Call<'_>, mut list: Vec<T>, name: impl Fn(&T) -> &String) -> Answer {
-    let limit = match call.parameter("limit")? {
-        None => None,
-        Some(text) => Some(number(call, &text)?),
-    };
+    let limit = limit(call)?;
     if let Some(cursor) = call.parameter("cursor")? {
         list.retain(|item| name(item).as_str() > cursor.as_ref());
     }
@@ -33,6 +30,11 @@ pub(crate) fn reply<T: Serialize>(call: &Call<'_>, mut list: Vec<T>, name: impl 
         }
     }
     Ok(response)
+}
+
+/// How many the request asks for, if it says so.
+pub(crate) fn limit(call: &Call<'_>) -> Result<Option<usize>, Refusal> {
+    call.parameter("limit")?.map(|text| number(call, &text)).transpose()
 }
 
 fn number(call: &Call<'_>, text: &str) -> Result<usize, Refusal> {

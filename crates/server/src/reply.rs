@@ -115,6 +115,13 @@ pub fn json<T: Serialize + ?Sized>(value: &T) -> Result<Response<Reply>, Refusal
     Ok(text(StatusCode::OK, body.into()))
 }
 
+/// A reply without a body.
+pub(crate) fn done() -> Response<Reply> {
+    let mut response = Response::new(Reply(Content::Whole(Bytes::new())));
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response
+}
+
 /// A reply of text.
 pub(crate) fn plain(status: StatusCode, content_type: &'static str, text: String) -> Response<Reply> {
     response(status, content_type, Content::Whole(text.into()))

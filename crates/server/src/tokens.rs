@@ -1,5 +1,6 @@
 //! The tokens of a home: made, found, rotated and revoked.
 
+use crate::console::Session;
 use duramen_api::token::{CreateToken, NewToken, Token};
 use duramen_base::{clock, entropy, file, suggest};
 use duramen_branches::{check_name, EngineError, Kind};
@@ -43,6 +44,9 @@ pub enum TokenError {
         /// The name that was probably meant.
         closest: Option<String>,
     },
+    /// Its time is over.
+    #[error("the time of the token {0} is over; make another one (`duramen token create`)")]
+    Over(String),
     /// A number that makes no sense.
     #[error("{0}")]
     Invalid(&'static str),
@@ -77,6 +81,7 @@ impl TokenError {
             TokenError::Name(error) => return error.clone(),
             TokenError::Exists(_) => (Kind::Conflict, "token_exists"),
             TokenError::NotFound { .. } => (Kind::NotFound, "no_such_token"),
+            TokenError::Over(_) => (Kind::Conflict, "token_over"),
             TokenError::Invalid(_) => (Kind::Invalid, "bad_request"),
             TokenError::TooMany => (Kind::Unavailable, "too_many_tokens"),
             TokenError::Io { .. } | TokenError::Damaged { .. } => (Kind::Failed, "tokens_failed"),
@@ -108,6 +113,7 @@ struct Kept {
     token: Arc<Token>,
     verifier: Verifier,
     hash: Option<blake3::Hash>,
+    bond: Bond,
     /// Dropped when the secret is no longer good: what was entered by it ends.
     alive: watch::Sender<()>,
 }
@@ -135,11 +141,50 @@ pub(crate) enum Check {
 #[derive(Debug, Clone)]
 pub(crate) struct Grant {
     pub(crate) token: Arc<Token>,
+    bond: Bond,
     alive: watch::Receiver<()>,
+    /// The session of a browser by which it came, if it did.
+    session: Option<Arc<Session>>,
+}
+
+/// What is kept of a token where something else stands for it: it is good for as long as the token has the secret of now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Bond {
+    token: String,
+    name: String,
+    /// BLAKE3 over the verifier of the secret.
+    secret: String,
+}
+
+impl Bond {
+    /// Whether both are of one token.
+    pub(crate) fn is_of(&self, other: &Bond) -> bool {
+        self.token == other.token
+    }
 }
 
 impl Grant {
-    /// Waits until the token is revoked or rotated, or its time is over.
+    /// What can be kept of it.
+    pub(crate) fn bond(&self) -> Bond {
+        self.bond.clone()
+    }
+
+    /// The same, for as long as a session lasts.
+    pub(crate) fn within(self, session: Arc<Session>) -> Grant {
+        Grant { session: Some(session), ..self }
+    }
+
+    /// The session by which it came, if it did.
+    pub(crate) fn session(&self) -> Option<&Arc<Session>> {
+        self.session.as_ref()
+    }
+
+    /// The same, for who needs nothing else.
+    pub(crate) fn into_session(self) -> Option<Arc<Session>> {
+        self.session
+    }
+
+    /// Waits until the token is revoked or rotated, or its time is over, or that of the session.
     pub(crate) async fn ends(&mut self) {
         let time = async {
             match self.token.expires_at {
@@ -152,10 +197,17 @@ impl Grant {
                 None => std::future::pending().await,
             }
         };
+        let session = async {
+            match &self.session {
+                Some(session) => session.ends().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             // Nothing is ever sent: it ends when the sender is dropped.
             _ = self.alive.changed() => {}
             () = time => {}
+            () = session => {}
         }
     }
 }
@@ -275,6 +327,26 @@ impl Tokens {
         }
     }
 
+    /// What the holder of a token has, if it is alive.
+    ///
+    /// # Errors
+    /// When there is none of that name, or its time is over.
+    pub(crate) fn alive(&self, name: &str) -> Result<Grant, TokenError> {
+        let kept = self.kept();
+        let found = find(&kept, name)?;
+        if found.token.is_over(clock::utc_now()) {
+            return Err(TokenError::Over(name.to_owned()));
+        }
+        Ok(found.grant())
+    }
+
+    /// What the holder of a token has for whom something else stands, if the token is alive and has the same secret.
+    pub(crate) fn bound(&self, bond: &Bond) -> Option<Grant> {
+        let kept = self.kept();
+        let found = kept.get(&bond.name).filter(|kept| kept.bond == *bond)?;
+        (!found.token.is_over(clock::utc_now())).then(|| found.grant())
+    }
+
     /// Looks at a secret that somebody says is that of the token `name`. It is as long for a name that nobody has (H1).
     pub(crate) fn check(&self, name: &str, secret: &str) -> Check {
         let kept = self.kept();
@@ -347,11 +419,18 @@ impl Tokens {
 
 impl Kept {
     fn new(token: Token, verifier: Verifier, hash: Option<blake3::Hash>) -> Kept {
-        Kept { token: Arc::new(token), verifier, hash, alive: watch::Sender::new(()) }
+        let secret = blake3::hash(verifier.to_string().as_bytes()).to_hex().to_string();
+        let bond = Bond { token: token.id.clone(), name: token.name.clone(), secret };
+        Kept { token: Arc::new(token), verifier, hash, bond, alive: watch::Sender::new(()) }
     }
 
     fn grant(&self) -> Grant {
-        Grant { token: Arc::clone(&self.token), alive: self.alive.subscribe() }
+        Grant {
+            token: Arc::clone(&self.token),
+            bond: self.bond.clone(),
+            alive: self.alive.subscribe(),
+            session: None,
+        }
     }
 
     fn line(&self) -> Line {

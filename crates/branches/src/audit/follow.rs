@@ -116,7 +116,7 @@ impl Events {
     }
 }
 
-fn is_between_entries(dir: &Path, at: Position, newest: Position) -> io::Result<bool> {
+pub(super) fn is_between_entries(dir: &Path, at: Position, newest: Position) -> io::Result<bool> {
     if at > newest {
         return Ok(false);
     }
@@ -170,7 +170,7 @@ fn read(dir: &Path, at: Position, end: Position) -> io::Result<(Vec<LoggedEvent>
     Ok((events, Position { segment: at.segment, offset }))
 }
 
-fn event(line: &[u8], after: Position) -> Option<LoggedEvent> {
+pub(super) fn event(line: &[u8], after: Position) -> Option<LoggedEvent> {
     #[derive(serde::Deserialize)]
     struct Named {
         event: String,

@@ -91,7 +91,7 @@ fn bad_usage_exits_with_2() {
         &["branch", "create", "--ttl", "soon"],
         &["branch", "create", "--ttl", "1h", "--expires-at", "2030-01-01T00:00:00Z"],
         &["branch", "destroy"],
-        &["branch", "audit"],
+        &["branch", "audit", "--verify", "--limit", "5"],
         &["branch", "diff", "x"],
         &["lab", "run", "branches", "--write", "everything"],
         &["purge"],

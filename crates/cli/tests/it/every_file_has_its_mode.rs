@@ -52,6 +52,8 @@ const TABLE: &[(&str, Kind, Owner, Group, u32)] = &[
     ("daemon.lock", File, Owner::Daemon, Root, 0o600),
     ("daemon.sock", Socket, Owner::Daemon, Root, 0o600),
     ("daemon.log", File, Owner::Daemon, Root, 0o600),
+    // What leads a browser to the console, for some seconds.
+    ("duramen-console-*.html", File, Owner::Daemon, Root, 0o600),
     ("key", File, Owner::Daemon, Root, 0o600),
     ("lost-writes", File, Owner::Daemon, Root, 0o600),
     ("leases.jsonl", File, Owner::Daemon, Root, 0o600),
@@ -64,6 +66,7 @@ const TABLE: &[(&str, Kind, Owner, Group, u32)] = &[
     ("audit/*.jsonl", File, Owner::Daemon, Root, 0o600),
     ("doors", Dir, Owner::Daemon, Root, 0o700),
     ("doors/tokens.json", File, Owner::Daemon, Root, 0o600),
+    ("doors/sessions.json", File, Owner::Daemon, Root, 0o600),
     ("doors/*.pem", File, Owner::Daemon, Root, 0o600),
     ("logs", Dir, Owner::Daemon, Root, 0o700),
     ("merges", Dir, Owner::Daemon, Root, 0o700),

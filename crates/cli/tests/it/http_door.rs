@@ -4,6 +4,7 @@
 mod agents;
 mod certificates;
 mod client;
+mod console;
 mod hostile_requests;
 mod pull_requests;
 mod repeats;

@@ -23,10 +23,11 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("traces", &["base"]),
     ("api", &[]),
     ("client", &["base", "api"]),
+    ("console", &[]),
     ("mcp", &["base", "api", "client"]),
     ("branches", &["base", "cage", "measure", "postgres", "changes", "schema", "carry", "api"]),
     ("functions", &["base", "postgres", "traces"]),
-    ("server", &["base", "postgres", "traces", "api", "client", "mcp", "branches"]),
+    ("server", &["base", "postgres", "traces", "api", "client", "console", "mcp", "branches"]),
     ("reports", &["base", "measure"]),
     ("rehearse", &["base", "measure", "postgres", "api", "client", "reports"]),
     (

@@ -6,12 +6,13 @@ use super::{
 };
 use crate::{
     caller::{Caller, Visitor},
-    door::{Place, Stranger},
+    console::{Browser, Shown as Cookie},
+    door::{Failures, Place, Stranger},
     reply::Refusal,
-    tokens::{Check, Grant},
+    tokens::{Check, Grant, Tokens},
 };
 use duramen_base::clock;
-use hyper::{http::uri::Authority, HeaderMap, StatusCode};
+use hyper::{http::uri::Authority, HeaderMap, Method, StatusCode};
 use std::{
     net::{IpAddr, SocketAddr},
     sync::{Mutex, PoisonError},
@@ -40,7 +41,7 @@ impl Counted {
         let token = &grant.token;
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !state.place.as_ref().is_some_and(|place| place.is_of(token)) {
-            state.place = Some(shared.counts.places.take(token).ok_or_else(|| {
+            state.place = Some(shared.known.counts.places.take(token).ok_or_else(|| {
                 let message = format!(
                     "the token {} has {} connections, which is as many as it may; close some",
                     token.name, token.max_connections
@@ -53,58 +54,72 @@ impl Counted {
     }
 }
 
-/// Who sent a request with these headers, and what ends it if that is somebody.
+/// Who sent a request with these headers, and what ends it if that is somebody. What shows a token is never a session's (W3).
 pub(super) async fn caller(
     shared: &Shared,
     counted: &Counted,
-    peer: IpAddr,
+    browser: &Browser,
     called: &Authority,
-    headers: &HeaderMap,
+    (method, headers): (&Method, &HeaderMap),
 ) -> Result<(Caller, Option<Grant>), Refusal> {
+    let (known, peer) = (&shared.known, browser.peer);
     let grant = match credentials::shown(headers) {
-        Shown::Nothing => return Ok((Caller::Nobody, None)),
-        Shown::Malformed => None,
-        Shown::Credentials(credentials) => check(shared, peer, credentials).await?,
-    };
-    let Some(grant) = grant else {
-        let now = clock::now();
-        if !shared.counts.failures.may_fail(peer, now) {
-            return Err(too_many());
+        Shown::Nothing => {
+            let Cookie::Secret(secret) = browser.shown(headers) else { return Ok((Caller::Nobody, None)) };
+            browser.is_own(method, headers)?;
+            // A cookie outlives its session, and then it is nothing. A secret of 256 bits is not guessed, so none is counted.
+            let grant = known.console.sessions.find(&known.tokens, secret, clock::utc_now());
+            let Some(grant) = grant else { return Ok((Caller::Nobody, None)) };
+            Some(grant)
         }
-        return Err(Refusal::unauthenticated());
+        Shown::Malformed => None,
+        Shown::Credentials(credentials) => {
+            check(&known.tokens, &known.counts.failures, peer, credentials).await?
+        }
     };
+    let Some(grant) = grant else { return Err(refused(&known.counts.failures, peer)) };
     counted.belongs_to(shared, &grant)?;
     let visitor = Visitor {
         token: grant.token.clone(),
         // R5.
         sees_unmasked: shared.options.unmasked_ok || peer.is_loopback(),
         router: shared.router.as_ref().map(|router| reached(router.view().address, called)),
+        session: grant.session().cloned(),
     };
     Ok((Caller::Holder(visitor), Some(grant)))
 }
 
 /// What the holder of a token has, if these are its name and its secret. The right secret is never kept waiting for what others
 /// at its address did (H6).
-async fn check(
-    shared: &Shared,
+pub(crate) async fn check(
+    tokens: &Tokens,
+    failures: &Failures,
     peer: IpAddr,
     Credentials { name, secret }: Credentials,
 ) -> Result<Option<Grant>, Refusal> {
     if name.len() > SECRET_MAX || secret.len() > SECRET_MAX {
         return Ok(None);
     }
-    match shared.tokens.check(&name, &secret) {
+    match tokens.check(&name, &secret) {
         Check::Right(grant) => Ok(Some(grant)),
         Check::Wrong => Ok(None),
-        Check::Slow(..) if shared.counts.failures.are_too_many(peer, clock::now()) => Err(too_many()),
+        Check::Slow(..) if failures.are_too_many(peer, clock::now()) => Err(too_many()),
         Check::Slow(verifier, grant) => {
             let checked = tokio::task::spawn_blocking(move || (verifier.is_of(&secret), secret)).await;
             let Ok((true, secret)) = checked else { return Ok(None) };
             if let Some(grant) = &grant {
-                shared.tokens.learn(grant, &secret);
+                tokens.learn(grant, &secret);
             }
             Ok(grant)
         }
+    }
+}
+
+/// The refusal of who showed what is wrong, which is counted (H1, H6).
+pub(crate) fn refused(failures: &Failures, peer: IpAddr) -> Refusal {
+    match failures.may_fail(peer, clock::now()) {
+        true => Refusal::unauthenticated(),
+        false => too_many(),
     }
 }
 

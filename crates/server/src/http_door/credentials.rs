@@ -5,9 +5,9 @@ use hyper::{header::AUTHORIZATION, HeaderMap};
 
 /// A name and a secret.
 #[derive(PartialEq, Eq)]
-pub(super) struct Credentials {
-    pub(super) name: String,
-    pub(super) secret: String,
+pub(crate) struct Credentials {
+    pub(crate) name: String,
+    pub(crate) secret: String,
 }
 
 /// What a request says of who sent it.

@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     caller::Caller,
+    console::{self, Browser},
     door,
     listener::{self, Course, Limits},
     reply::Refusal,
@@ -79,8 +80,10 @@ async fn hello(
     }
     let tls = shared.certificate.tls();
     let names = Names::new(&tls.names);
-    let handler = |request| answer((shared, &names, counted), peer, found.clone(), request);
-    if first[0] == TLS_HANDSHAKE {
+    let tls_comes = first[0] == TLS_HANDSHAKE;
+    let browser = Browser { peer, tls: tls_comes, port: shared.port };
+    let handler = |request| answer((shared, &names, counted), &browser, found.clone(), request);
+    if tls_comes {
         // A client that speaks another protocol, or does not trust the certificate, is no fault of ours.
         let accepting = tls.acceptor.accept(impatient(stream, WRITE_LIMIT));
         if let Ok(Ok(mut stream)) = timeout(HELLO_LIMIT, accepting).await {
@@ -120,15 +123,16 @@ async fn linger(stream: &mut (impl AsyncRead + Unpin)) {
 /// Answers one request.
 async fn answer(
     (shared, names, counted): (&Shared, &Names, &Counted),
-    peer: IpAddr,
+    browser: &Browser,
     found: Router,
     request: Request<Incoming>,
 ) -> Response<Body> {
     let is_get = request.method() == Method::GET;
     let headers = request.headers().clone();
-    let mut response = match admitted((shared, names, counted), peer, found, request).await {
-        Ok(response) if is_get => tag::tagged(&headers, response).await,
-        Ok(response) => response,
+    let mut response = match admitted((shared, names, counted), browser, found, request).await {
+        Ok(Admitted::Page(response)) => response,
+        Ok(Admitted::Found(response)) if is_get => tag::tagged(&headers, response).await,
+        Ok(Admitted::Found(response)) => response,
         Err(refusal) => refusal.into_response().map(Body::new),
     };
     let (name, value) = NOSNIFF;
@@ -136,12 +140,20 @@ async fn answer(
     response
 }
 
+/// What a request was answered with.
+enum Admitted {
+    /// A file of the console's page, which is the same for everybody.
+    Page(Response<Body>),
+    /// What its caller may be told.
+    Found(Response<Body>),
+}
+
 async fn admitted(
     (shared, names, counted): (&Shared, &Names, &Counted),
-    peer: IpAddr,
+    browser: &Browser,
     mut found: Router,
     mut request: Request<Incoming>,
-) -> Result<Response<Body>, Refusal> {
+) -> Result<Admitted, Refusal> {
     let headers = request.headers();
     let Some(called) = names.called(request.uri(), headers) else {
         let message = "the header Host does not name this door: call it by an address, by localhost, or by a name of its \
@@ -152,18 +164,23 @@ async fn admitted(
         let message = "this comes from a page of another site, and those are not served";
         return Err(Refusal::new(StatusCode::FORBIDDEN, "cross_origin", message));
     }
-    let (caller, grant) = callers::caller(shared, counted, peer, &called, headers).await?;
+    let (method, path) = (request.method(), request.uri().path());
+    if let Some(page) = console::page(duramen_console::embedded(), method, path, headers) {
+        return Ok(Admitted::Page(page));
+    }
+    let (caller, grant) = callers::caller(shared, counted, browser, &called, (method, headers)).await?;
     request.extensions_mut().insert::<Caller>(caller);
+    request.extensions_mut().insert(browser.clone());
     let response = async {
         match found.call(request).await {
             Ok(response) => response,
             Err(never) => match never {},
         }
     };
-    let Some(mut grant) = grant else { return Ok(response.await) };
+    let Some(mut grant) = grant else { return Ok(Admitted::Found(response.await)) };
     let kept = grant.clone();
     tokio::select! {
-        response = response => Ok(response.map(|body| until(kept, body))),
+        response = response => Ok(Admitted::Found(response.map(|body| until(kept, body)))),
         // H9.
         () = grant.ends() => Err(Refusal::unauthenticated()),
     }

@@ -9,7 +9,7 @@ use duramen_api::{
 
 fn holder(id: &str) -> Caller {
     let token = Token::new(id.to_owned(), CreateToken::default(), jiff::Timestamp::UNIX_EPOCH);
-    Caller::Holder(Visitor { token: Arc::new(token), sees_unmasked: true, router: None })
+    Caller::Holder(Visitor { token: Arc::new(token), sees_unmasked: true, router: None, session: None })
 }
 
 fn done(body: &str) -> Answer {

@@ -1,10 +1,10 @@
 //! A daemon with an HTTP door, and requests as they go over the wire.
 
-use crate::support::{connect, Home, EXE};
+use crate::support::{connect, until, Home, EXE};
 use duramen_api::model::{AddSource, Origin, Policy, PoolSize, SourceSettings};
 use duramen_api::token::{CreateToken, NewToken, Role};
 use duramen_client::Connection;
-use duramen_server::process::Daemon;
+use duramen_server::{lock::HomeLock, process::Daemon};
 use serde_json::Value;
 use std::{
     fs,
@@ -40,6 +40,19 @@ impl Site {
         let mut connection = connect(&daemon).await;
         let door = connection.doors().await.expect("the doors").http.expect("it listens").address;
         Site { daemon, connection, door, home }
+    }
+
+    /// Ends the daemon, and has another one serve the same home.
+    pub(crate) async fn again(&mut self) {
+        self.connection.shutdown().await.expect("it stops");
+        until("it has stopped", async || HomeLock::holder(&self.home.path()).is_none()).await;
+        let listen = ["--volume-size", "3G", "--pg-listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0"];
+        let arguments = listen.map(str::to_owned);
+        self.daemon = Daemon::spawn(EXE.as_ref(), &self.home.path(), &arguments, &self.home.beside("log"))
+            .await
+            .expect("the daemon serves");
+        self.connection = connect(&self.daemon).await;
+        self.door = self.connection.doors().await.expect("the doors").http.expect("it listens").address;
     }
 
     /// Imports a script of one table `t` as a source.

@@ -108,6 +108,16 @@ impl Follower {
         (length > 0).then(|| line.trim_end().to_owned())
     }
 
+    /// Where it began.
+    fn position(&mut self) -> String {
+        loop {
+            let line = self.line().expect("the stream begins");
+            if let Some(id) = line.strip_prefix("id: ") {
+                return id.to_owned();
+            }
+        }
+    }
+
     /// The next event: its id, its name and what it says. Nothing when the stream has ended.
     fn next(&mut self) -> Option<(String, String, Value)> {
         let (mut id, mut name) = (String::new(), String::new());
@@ -131,7 +141,6 @@ async fn who_follows_events_misses_none_and_is_sent_away_with_its_token() {
     site.add_source("app").await;
     let boss = site.token("boss", Role::Admin, &[]).await;
     let one = site.token("one", Role::Admin, &["app"]).await;
-    assert_eq!(one.get("/v1/events").status, 403, "they tell of all sources");
     let mut follower = Follower::of(&boss, "?events=leased,destroyed", "");
     assert_eq!(one.post("/v1/branches", r#"{"name": "b"}"#).status, 200);
     let (id, name, leased) = follower.next().expect("an event");
@@ -153,6 +162,155 @@ async fn who_follows_events_misses_none_and_is_sent_away_with_its_token() {
     site.connection.revoke_token("boss").await.unwrap();
     let rest: Vec<_> = std::iter::from_fn(|| again.next()).map(|(_, name, _)| name).collect();
     assert!(rest.len() <= 1, "the end of the token may have been told: {rest:?}");
+}
+
+/// H2: of others' branches nothing is told, and of one's own no more than that something happened.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_token_is_told_of_what_it_sees_and_of_nothing_else() {
+    let mut site = Site::open().await;
+    site.add_source("app").await;
+    site.add_source("other").await;
+    let one = site.token("one", Role::User, &["app"]).await;
+    let two = site.token("two", Role::User, &[]).await;
+    let eye = site.token("eye", Role::Viewer, &["app"]).await;
+    let boss = site.token("boss", Role::Admin, &["other"]).await;
+    let all = site.token("all", Role::Admin, &[]).await;
+    let before = Follower::of(&all, "", "").position();
+    let created = |who: &Who, name: &str, source: &str| {
+        let body = json!({ "name": name, "source": source }).to_string();
+        assert_eq!(who.post("/v1/branches", &body).status, 200, "{name}");
+    };
+    created(&one, "ones", "app");
+    created(&two, "twos", "app");
+    created(&two, "elsewhere", "other");
+    for (who, branch) in [(&one, "ones"), (&two, "twos"), (&two, "elsewhere")] {
+        let sql = json!({ "sql": "select 'a secret'" }).to_string();
+        assert_eq!(who.post(&format!("/v1/branches/{branch}/query"), &sql).status, 200);
+        assert_eq!(who.post(&format!("/v1/branches/{branch}/reset"), "").status, 200);
+        assert_eq!(who.delete(&format!("/v1/branches/{branch}")).status, 200);
+    }
+    site.token("late", Role::User, &[]).await;
+    let last = |name: &str, source: &str| created(&two, name, source);
+    last("last-app", "app");
+    last("last-other", "other");
+    for (who, seen) in [
+        (&one, vec!["ones"]),
+        (&two, vec!["twos", "elsewhere"]),
+        (&eye, vec!["ones", "twos"]),
+        (&boss, vec!["elsewhere"]),
+    ] {
+        let mut follower = Follower::of(who, &format!("?after={before}"), "");
+        // The branches of that time are gone, and yet their leases say whose they were.
+        let mut found = Vec::new();
+        let expected: usize = 3 * seen.len();
+        while found.len() < expected {
+            let (_, event, data) = follower.next().expect("an event");
+            let name = data["name"].as_str().expect("a name").to_owned();
+            if name.starts_with("last-") {
+                continue;
+            }
+            assert!(seen.contains(&name.as_str()), "{name}: {data}");
+            let fields: Vec<_> = data.as_object().unwrap().keys().map(String::as_str).collect();
+            let known = ["event", "at", "branch", "name", "source"];
+            assert!(fields.iter().all(|field| known.contains(field)), "{data}");
+            assert_eq!(data["event"], json!(event));
+            found.push((event, name));
+        }
+        for name in &seen {
+            for event in ["leased", "reset", "destroyed"] {
+                assert!(found.contains(&(event.to_owned(), (*name).to_owned())), "{event} {name}: {found:?}");
+            }
+        }
+    }
+    // An administrator for all sources is told everything.
+    let mut follower = Follower::of(&all, &format!("?after={before}&events=statement,token_created"), "");
+    assert_eq!(follower.next().expect("an event").1, "statement");
+
+    // The log as a list.
+    let list = |query: &str| all.get(&format!("/v1/audit{query}"));
+    let newest = list("?limit=2").json();
+    assert_eq!((&newest[0]["event"], newest.as_array().unwrap().len()), (&json!("leased"), 2));
+    assert_eq!(newest[0]["entry"]["name"], json!("last-other"));
+    let position = newest[1]["position"].as_str().unwrap();
+    let next = list(&format!("?limit=1&before={position}")).json();
+    assert_eq!(next[0]["event"], json!("token_created"));
+    for (wrong, status) in [("?limit=0", 400), ("?limit=1001", 400), ("?before=x", 400), ("?before=9-9", 404)]
+    {
+        assert_eq!(list(wrong).status, status, "{wrong}");
+    }
+    for who in [&one, &two, &eye, &boss] {
+        assert_eq!(who.get("/v1/audit").status, 403);
+    }
+    let shown = site.home.run(&["branch", "audit", "--limit", "1"]);
+    assert!(crate::support::text(&shown.stdout).contains("last-other"), "{shown:?}");
+
+    // One token does not take the places of all.
+    let followers: Vec<_> = (0..8).map(|_| Follower::of(&eye, "", "")).collect();
+    assert_eq!(eye.get("/v1/events").code(), "too_many_followers");
+    let _ = Follower::of(&two, "", "");
+    drop(followers);
+}
+
+/// H2: who is in a branch is told to its holder.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_sessions_of_a_branch_are_its_holders() {
+    let mut site = Site::open().await;
+    site.add_source("app").await;
+    let one = site.token("one", Role::User, &["app"]).await;
+    let two = site.token("two", Role::User, &["app"]).await;
+    let eye = site.token("eye", Role::Viewer, &["app"]).await;
+    assert_eq!(one.post("/v1/branches", r#"{"name": "b"}"#).status, 200);
+    let router = site.connection.doors().await.unwrap().postgres.unwrap().address;
+    let url = format!("postgresql://one:{}@{router}/b?application_name=probe", one.secret);
+    let (client, connection) = tokio_postgres::connect(&url, NoTls).await.expect("a session");
+    let session = tokio::spawn(connection);
+    let long = format!("select pg_sleep(60) /* {} */", "x".repeat(3000));
+    let running = tokio::spawn(async move {
+        let failed = client.simple_query(&long).await.expect_err("it is cancelled");
+        (failed, client)
+    });
+    let found = |who: &Who| who.get("/v1/branches/b/sessions");
+    let mut own = Value::Null;
+    until("the statement runs", async || {
+        let all = found(&one).json();
+        let all = all.as_array().cloned().unwrap_or_default();
+        own = all.into_iter().find(|session| session["application"] == "probe").unwrap_or_default();
+        own["state"] == "active" && own["waits_for"] == "Timeout: PgSleep"
+    })
+    .await;
+    assert_eq!(own["statement"].as_str().unwrap().chars().count(), 1000);
+    assert!(own["role"].is_string() && own["database"].is_string() && own["began_at"].is_string(), "{own}");
+    let all = found(&one).json();
+    let roles: Vec<_> = all.as_array().unwrap().iter().map(|session| session["role"].clone()).collect();
+    assert!(!roles.contains(&json!("duramen_admin")), "the daemon's own are not shown: {roles:?}");
+    let process = &own["process"];
+    let cancel = |who: &Who, process: &Value, end: bool| {
+        let body = json!({ "process": process, "end": end }).to_string();
+        who.post("/v1/branches/b/sessions/cancel", &body)
+    };
+    for (who, status) in [(&two, 404), (&eye, 403)] {
+        assert_eq!(found(who).status, status);
+        assert_eq!(cancel(who, process, true).status, status);
+    }
+    assert_eq!(cancel(&one, &json!(1), false).code(), "unknown_session");
+    assert_eq!(one.post("/v1/branches/b/sessions/cancel", "{}").status, 400, "which one?");
+    let listed = site.home.run(&["branch", "sessions", "b"]);
+    assert!(crate::support::text(&listed.stdout).contains("probe"), "{listed:?}");
+    assert_eq!(cancel(&one, process, false).json(), json!({ "process": process, "end": false }));
+    let (failed, client) = running.await.unwrap();
+    assert_eq!(failed.code(), Some(&tokio_postgres::error::SqlState::QUERY_CANCELED));
+    client.simple_query("select 1").await.expect("the session goes on");
+    let process = process.to_string();
+    let ended = site.home.run(&["branch", "cancel", "b", &process, "--end"]);
+    assert!(ended.status.success(), "{ended:?}");
+    client.simple_query("select 1").await.expect_err("it has ended");
+    drop(client);
+    let _ = session.await;
+    for (event, token) in [("statement_cancelled", json!(one.id)), ("session_ended", Value::Null)] {
+        let entries = site.audited(event);
+        let tokens: Vec<_> = entries.iter().map(|entry| entry["token"].clone()).collect();
+        assert!(tokens.contains(&token), "{event}: {entries:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
