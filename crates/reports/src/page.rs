@@ -27,7 +27,8 @@ pub use text::sparkline;
 /// A list or an object among the settings that is longer than this, in bytes, is data and not shown.
 const LONGEST_SETTING: usize = 1_000;
 
-const STYLE: &str = include_str!("page/style.css");
+/// What the console shares is in a file of its own.
+const STYLE: &str = concat!(include_str!("page/tokens.css"), include_str!("page/style.css"));
 
 /// What can go wrong with a report.
 #[derive(Debug, thiserror::Error)]
