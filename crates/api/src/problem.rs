@@ -28,6 +28,9 @@ pub struct Problem {
     /// The SQLSTATE of an `sql_error`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sqlstate: Option<String>,
+    /// Where in the statement it is, counted in characters from 1; of several statements, in the one that failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub position: Option<u32>,
     /// The same as earlier versions said it.
     pub error: ErrorBody,
 }

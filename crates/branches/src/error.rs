@@ -64,13 +64,15 @@ pub struct EngineError {
     pub message: String,
     /// The SQLSTATE, if the database refused.
     pub sqlstate: Option<String>,
+    /// Where in the statement the database saw it, counted in characters from 1.
+    pub position: Option<u32>,
 }
 
 impl EngineError {
     /// An error of a kind.
     #[must_use]
     pub fn new(kind: Kind, code: &'static str, message: impl Into<String>) -> EngineError {
-        EngineError { kind, code, message: message.into(), sqlstate: None }
+        EngineError { kind, code, message: message.into(), sqlstate: None, position: None }
     }
 
     /// The body that callers are sent.
@@ -80,6 +82,7 @@ impl EngineError {
             code: self.code.to_owned(),
             message: self.message.clone(),
             sqlstate: self.sqlstate.clone(),
+            position: self.position,
         }
     }
 }

@@ -369,6 +369,7 @@ pub fn refused(status: u16, body: &[u8]) -> ClientError {
             code: "unknown".to_owned(),
             message: format!("status {status}: {}", String::from_utf8_lossy(body).trim()),
             sqlstate: None,
+            position: None,
         },
         |problem: Problem| problem.error,
     );

@@ -114,7 +114,7 @@ impl Frames {
 
 /// The error that a body tells of: fields of a byte and a text that ends with a zero, of which the last may be cut.
 fn server_error(mut body: &[u8]) -> ServerError {
-    let mut error = ServerError { code: String::new(), message: String::new(), hint: None };
+    let mut error = ServerError { code: String::new(), message: String::new(), hint: None, position: None };
     while let Some((kind, rest)) = body.split_first().filter(|(kind, _)| **kind != 0) {
         let end = rest.iter().position(|byte| *byte == 0);
         let value = &rest[..end.unwrap_or(rest.len())];
@@ -123,6 +123,7 @@ fn server_error(mut body: &[u8]) -> ServerError {
             b'C' => error.code = text(value),
             b'M' => error.message = text(value),
             b'H' => error.hint = Some(text(value)),
+            b'P' => error.position = text(value).parse().ok(),
             _ => {}
         }
     }
@@ -163,7 +164,7 @@ mod tests {
             row(MESSAGE_MAX * 4),
             message(b'N', &vec![b'n'; MESSAGE_MAX]),
             message(b'E', &error),
-            message(b'E', b"SERROR\0C42601\0Mno\0Hdo\0\0"),
+            message(b'E', b"SERROR\0C42601\0Mno\0Hdo\0P15\0\0"),
             message(b'Z', b"I"),
         ]
         .concat();
@@ -180,10 +181,11 @@ mod tests {
             assert!(matches!(next().await, Frame::LongRow));
             assert!(matches!(next().await, Frame::Skipped));
             let Frame::Error(error) = next().await else { panic!("no error") };
-            assert_eq!((error.code.as_str(), error.hint), ("22000", None));
+            assert_eq!((error.code.as_str(), error.hint, error.position), ("22000", None, None));
             assert!(error.message.starts_with("eee") && error.message.len() < ERROR_TEXT_MAX + 10);
             let Frame::Error(error) = next().await else { panic!("no error") };
             assert_eq!((error.message.as_str(), error.hint.as_deref()), ("no", Some("do")));
+            assert_eq!(error.position, Some(15));
             assert!(matches!(next().await, Frame::Whole(Message::ReadyForQuery(_))));
             sender.await.expect("all was sent");
         }

@@ -112,6 +112,8 @@ pub struct ServerError {
     pub message: String,
     /// The server's hint, if it gave one.
     pub hint: Option<String>,
+    /// Where in the statement it is, counted in characters from 1, if the server says so.
+    pub position: Option<u32>,
 }
 
 /// Why a session failed.

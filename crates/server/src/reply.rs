@@ -160,7 +160,15 @@ impl Refusal {
     /// A refusal with a stable word for programs and a sentence for people.
     #[must_use]
     pub fn new(status: StatusCode, code: &str, message: impl Into<String>) -> Refusal {
-        Refusal { status, body: ErrorBody { code: code.to_owned(), message: message.into(), sqlstate: None } }
+        Refusal {
+            status,
+            body: ErrorBody {
+                code: code.to_owned(),
+                message: message.into(),
+                sqlstate: None,
+                position: None,
+            },
+        }
     }
 
     /// The refusal of who has not shown a token that is alive: it is the same whatever is wrong (H1).
@@ -181,6 +189,7 @@ impl Refusal {
             detail: error.message.clone(),
             code: error.code.clone(),
             sqlstate: error.sqlstate.clone(),
+            position: error.position,
             error,
         };
         let body = serde_json::to_vec(&problem).expect("strings under fixed names are always JSON");

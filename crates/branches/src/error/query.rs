@@ -81,6 +81,7 @@ pub(crate) fn query_failed(error: SessionError, policy: Policy) -> EngineError {
                                   store: ";
                 error.message += MAKE_ROOM;
             }
+            error.position = refusal.position;
             error.sqlstate = Some(if is_over_quota { DISK_FULL.to_owned() } else { refusal.code });
             error
         }

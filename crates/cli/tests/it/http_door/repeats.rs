@@ -39,6 +39,7 @@ async fn with_its_key_a_request_is_done_once() {
         let sql = json!({ "sql": "select nothing" }).to_string();
         let refused = one.ask("POST", &query, &key("k3"), &sql);
         assert_eq!((refused.status, refused.code().as_str()), (422, "sql_error"));
+        assert_eq!(refused.json()["position"], json!(8), "where it is wrong: {refused:?}");
     }
 
     // A slow one still runs when it comes again; given up, it can be asked again.
