@@ -16,7 +16,7 @@ OUT ?= out
 # For workspaces of their own, which share it.
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 
-.PHONY: help setup build demo dist dist-arm test-dist test-client test-clients test-python test test-cgroups test-extensions test-majors test-otlp test-volumes check check-extra bench bench-router bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z peers-memory peers-functions soak fmt clean-home release bench-scale bench-changes bench-follow test-parquet test-s3 test-typescript test-deploy setup-clients test-go bench-pytest bench-masking bench-history bench-memory bench-store-history bench-store-index test-native test-long
+.PHONY: help setup build web web-if-possible test-web demo dist dist-arm test-dist test-client test-clients test-python test test-cgroups test-extensions test-majors test-otlp test-volumes check check-extra bench bench-router bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z peers-memory peers-functions soak fmt clean-home release bench-scale bench-changes bench-follow test-parquet test-s3 test-typescript test-deploy setup-clients test-go bench-pytest bench-masking bench-history bench-memory bench-store-history bench-store-index test-native test-long
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -27,14 +27,20 @@ setup: ## install what is missing: system packages, PostgreSQL binaries, sample 
 build: setup ## the program, target/demo/duramen: optimised, and built in a few minutes
 	$(CARGO) build --profile demo -p duramen-cli
 
-demo: build ## branch real data and see it measured, then the store, durable functions, packs and replication (two minutes)
+web: ## the console for the browser, web/dist, which the next build has in it (Node 20, or a wheel of it; fetches packages)
+	@scripts/web
+
+web-if-possible:
+	@scripts/web --if-possible
+
+demo: web-if-possible build ## branch real data and see it measured, then the store, durable functions, packs and replication (two minutes)
 	$(DEMO) demo --out $(OUT)
 
-dist: release ## what is given away, in dist/: program, tarball, Debian package, container image (as root), checksums
+dist: web-if-possible release ## what is given away, in dist/: program, tarball, Debian package, container image (as root), checksums
 	@scripts/dist $(BIN)
 	@if [ "$$(id -u)" = 0 ]; then scripts/image; else echo "dist: no container image, which needs root"; fi
 
-dist-arm: ## the same for 64-bit ARM, in dist-arm/: program, tarball, Debian package, checksums, tried under emulation
+dist-arm: web-if-possible ## the same for 64-bit ARM, in dist-arm/: program, tarball, Debian package, checksums, tried under emulation
 	@scripts/dist-arm
 
 test-dist: ## install what `make dist` made in a fresh Debian, use it and remove it (root, mmdebstrap)
@@ -77,6 +83,11 @@ test-typescript: setup ## the TypeScript client and its fixtures for Vitest, aga
 	$(CARGO) build -p duramen-cli
 	cd bindings/typescript && { test -d node_modules || npm ci --ignore-scripts --no-audit --no-fund; } && \
 		DURAMEN_PROGRAM=$(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/debug/duramen npm test
+
+test-web: setup web ## the console in a browser, against a daemon with real branches (root, Debian's chromium; PICTURES=1: those of docs, too)
+	$(CARGO) build -p duramen-cli
+	export PATH="$$(scripts/web --path):$$PATH" DURAMEN_PROGRAM=$(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/debug/duramen $(if $(PICTURES),DURAMEN_PICTURES=1); \
+		cd web && $$DURAMEN_PROGRAM openapi | node generate.js | diff - src/api/schema.ts && npm test
 
 test-deploy: setup ## what is in deploy/: schemas, options, routes, paths, and daemons that serve with it (needs venv, openssl; fetches packages)
 	$(CARGO) build -p duramen-cli

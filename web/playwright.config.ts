@@ -1,0 +1,21 @@
+import { defineConfig } from "@playwright/test";
+
+// The browser is the system's. Each worker has a daemon of its own, with real branches: one is enough for two processors.
+export default defineConfig({
+  testDir: "tests",
+  workers: Number(process.env.WORKERS ?? 1),
+  timeout: 90_000,
+  expect: { timeout: 20_000 },
+  forbidOnly: true,
+  reporter: "list",
+  outputDir: "test-results",
+  use: {
+    browserName: "chromium",
+    launchOptions: { executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] },
+    viewport: { width: 1280, height: 800 },
+    screenshot: "only-on-failure",
+    // The reader's clock and language, so that pictures are the same everywhere.
+    timezoneId: "UTC",
+    locale: "en-GB",
+  },
+});

@@ -1,0 +1,1444 @@
+/** Written by generate.js out of the OpenAPI document: do not edit. */
+
+export type paths = Record<string, never>;
+export type webhooks = Record<string, never>;
+export interface components {
+    schemas: {
+        /** @description The result of checking the audit log. */
+        AuditVerification: {
+            /**
+             * Format: int64
+             * @description How many entries were checked.
+             */
+            entries: number;
+            /** @description The hash of the last good entry. */
+            head: string;
+            /** @description Whether every entry follows from the one before it. */
+            intact: boolean;
+            /** @description Where and how the chain breaks. */
+            problem?: string | null;
+        };
+        /**
+         * @description What of branches is in the audit log.
+         * @enum {string}
+         */
+        Audited: "sessions" | "statements";
+        /** @description `GET /v1/branches/{name}/evidence` */
+        BranchEvidence: {
+            /** @description The branch. */
+            branch: components["schemas"]["BranchView"];
+            diff?: components["schemas"]["DiffEvidence"] | null;
+            /** @description The branch's events out of the audit log. */
+            events: unknown[];
+            /** @description The snapshot's digest when it was imported. */
+            snapshot_digest: string;
+            /** @description The snapshot's digest now. */
+            snapshot_digest_now: string;
+            /** @description The two compared. */
+            source: components["schemas"]["SourceComparison"];
+            /** @description The live source when it was imported. */
+            source_at_import: components["schemas"]["SourceFingerprint"];
+            /** @description The live source now. */
+            source_now: components["schemas"]["SourceFingerprint"];
+            table?: components["schemas"]["WatchedTable"] | null;
+        };
+        /** @description A leased branch. It never holds the source's address. */
+        BranchView: {
+            /**
+             * Format: date-time
+             * @description When it was leased.
+             */
+            created_at: string;
+            /** @description What data it holds: `full`, or `masked` if rules of its source were applied to it. */
+            data: string;
+            disk?: components["schemas"]["DiskUse"] | null;
+            /** @description Whether its commits are flushed (`fsync=on`). */
+            durable: boolean;
+            /** @description Whether this create found the branch there already. */
+            existing?: boolean;
+            /**
+             * Format: date-time
+             * @description When the lease ends.
+             */
+            expires_at: string;
+            /**
+             * Format: int32
+             * @description The generation of the source that it was cloned from.
+             */
+            generation: number;
+            /** @description The id of the token by which it was created; absent if it was created on the daemon's own socket. */
+            holder?: string | null;
+            /** @description Its unique id, which outlives the name in evidence and audit log. */
+            id: string;
+            /** @description The branch's name. */
+            name: string;
+            parent?: components["schemas"]["Parent"] | null;
+            /** @description What its holder may do. */
+            policy: components["schemas"]["Policy"];
+            /** @description Why its server does not run, if that is so. */
+            problem?: string | null;
+            /** @description Whether it refuses to be destroyed, and does not expire. */
+            protected: boolean;
+            /** @description Its source. */
+            source: string;
+            /** @description `ready`; `asleep` when its server is stopped until somebody comes; or `failed` when it could not be brought back. */
+            state: string;
+            /** @description A connection URL for any PostgreSQL driver on this machine. */
+            url: string;
+        };
+        /** @description The content of one table or file. */
+        ContentHash: {
+            /**
+             * Format: int64
+             * @description Rows of a table, bytes of a file.
+             */
+            count: number;
+            /** @description Its hash, independent of the rows' order. */
+            hash: string;
+        };
+        /** @description `POST /v1/branches` */
+        CreateBranch: {
+            /**
+             * Format: date-time
+             * @description The moment, by the clock of the source's origin, as of which it is made: it has what the origin had committed by then. Of a
+             *     source that keeps history.
+             * @default null
+             */
+            at?: string | null;
+            /**
+             * Format: date-time
+             * @description The moment at which the lease ends, instead of `ttl_s`.
+             * @default null
+             */
+            expires_at?: string | null;
+            /**
+             * @description Another branch of which this one is made, as it is now, or `BRANCH@SNAPSHOT`: as it was then. Source and policy are then
+             *     those of that branch.
+             * @default null
+             */
+            from?: string | null;
+            /**
+             * @description The generation of the source of which it is made, by its number or a label, instead of the current one. If no branch of it
+             *     is ready, one is started for this.
+             * @default null
+             */
+            generation?: string | null;
+            /**
+             * @description The position in the origin's write-ahead log as of which it is made, as `pg_current_wal_lsn()` writes it, instead of `at`: it has
+             *     what was committed before it.
+             * @default null
+             */
+            lsn?: string | null;
+            /**
+             * @description The branch's name; a second create with the same name returns the same branch. `None`: one is made up.
+             * @default null
+             */
+            name?: string | null;
+            /** @default null */
+            policy?: components["schemas"]["Policy"] | null;
+            /**
+             * @description Whether the server of `from` is stopped for it and started again: its sessions end, and unlogged tables keep their rows.
+             * @default false
+             */
+            quiesce?: boolean;
+            /**
+             * @description Whether it is refused unless the source is as it was imported: its snapshot by its files' digest, and the live source by its
+             *     contents. All of both is read for it. Only on the daemon's own socket.
+             * @default false
+             */
+            require_clean_source?: boolean;
+            /**
+             * @description The source. May be left out when there is only one.
+             * @default null
+             */
+            source?: string | null;
+            /**
+             * Format: int64
+             * @description Seconds until the lease ends. `None`: an hour.
+             * @default null
+             */
+            ttl_s?: number | null;
+            /**
+             * Format: int64
+             * @description How long to wait in the queue for a branch. `None`: 30 seconds. 0: refuse at once when none is ready.
+             * @default null
+             */
+            wait_ms?: number | null;
+        };
+        /**
+         * @description A line of the reply. A table's rows and its ending follow it. The last line is the summary, or says why the comparison
+         *     failed.
+         */
+        DataDiff: {
+            /** @description A table that differs. */
+            table: components["schemas"]["DiffTable"];
+        } | {
+            /** @description A row of the last table that differs. */
+            row: components["schemas"]["DiffRow"];
+        } | {
+            /** @description How many rows of the last table differ. */
+            ending: components["schemas"]["DiffCounts"];
+        } | {
+            /** @description A sequence that differs. */
+            sequence: components["schemas"]["DiffSequence"];
+        } | {
+            /** @description The end of all. */
+            summary: components["schemas"]["DiffSummary"];
+        } | {
+            /** @description The comparison failed. What was told until then holds. */
+            failed: components["schemas"]["ErrorBody"];
+        };
+        /** @description A column that is compared. */
+        DiffColumn: {
+            /** @description Whether it is `GENERATED ALWAYS AS IDENTITY`. */
+            is_always_generated: boolean;
+            /** @description Its name. */
+            name: string;
+            /** @description Its type in the branch. */
+            type_name: string;
+        };
+        /** @description What of a table was read on both sides. */
+        DiffCompared: {
+            /** @description Its blocks that differ. */
+            blocks: {
+                /**
+                 * Format: int64
+                 * @description How many.
+                 */
+                changed: number;
+                /**
+                 * Format: int64
+                 * @description Out of how many.
+                 */
+                of: number;
+            };
+        } | {
+            /** @description All of it. */
+            full: {
+                /** @description Why. */
+                why: string;
+            };
+        };
+        /** @description How many rows differ. */
+        DiffCounts: {
+            /**
+             * Format: int64
+             * @description Rows that the branch alone has.
+             */
+            added: number;
+            /**
+             * Format: int64
+             * @description Rows with the same key and other values.
+             */
+            changed: number;
+            /**
+             * Format: int64
+             * @description Those of all these that were told.
+             */
+            listed: number;
+            /**
+             * Format: int64
+             * @description Rows that the snapshot alone has.
+             */
+            removed: number;
+        };
+        /** @description What a branch changed: the statements that make what it was made of define what it defines, and its rows and sequences, in one digest. */
+        DiffEvidence: {
+            /** @description The digest. A change set of the same changes names the same one. */
+            digest: string;
+            /** @description Rows; the digest covers those that are listed. */
+            rows: components["schemas"]["DiffCounts"];
+            /**
+             * Format: int64
+             * @description Sequences.
+             */
+            sequences: number;
+            /**
+             * Format: int64
+             * @description Statements.
+             */
+            statements: number;
+        };
+        /** @description A column that is not compared. */
+        DiffLeftOut: {
+            /** @description Its name. */
+            name: string;
+            only_in?: components["schemas"]["DiffSide"] | null;
+            /** @description Why. */
+            why: string;
+        };
+        /** @description A row that differs. Values are as the server writes them as text; `null` is NULL. */
+        DiffRow: {
+            /** @description In the branch; null for one that was removed. */
+            new?: (string | null)[] | null;
+            /** @description In the snapshot; null for one that was added. */
+            old?: (string | null)[] | null;
+        };
+        /** @description A sequence that differs. */
+        DiffSequence: {
+            /** @description Its name. */
+            name: string;
+            new?: components["schemas"]["DiffSequenceState"] | null;
+            old?: components["schemas"]["DiffSequenceState"] | null;
+            /** @description Its schema. */
+            schema: string;
+        };
+        /** @description Where a sequence stands. */
+        DiffSequenceState: {
+            /** @description Whether it was given out. */
+            is_called: boolean;
+            /**
+             * Format: int64
+             * @description The last value.
+             */
+            last_value: number;
+        };
+        /**
+         * @description The side that alone has something.
+         * @enum {string}
+         */
+        DiffSide: "branch" | "snapshot";
+        /** @description All that differs, counted. */
+        DiffSummary: {
+            /**
+             * Format: int64
+             * @description Tables with rows that differ.
+             */
+            differing: number;
+            /** @description Their rows. */
+            rows: components["schemas"]["DiffCounts"];
+            /**
+             * Format: int64
+             * @description Sequences that differ.
+             */
+            sequences: number;
+            /**
+             * Format: int64
+             * @description Tables that were compared.
+             */
+            tables: number;
+        };
+        /** @description A table that differs. */
+        DiffTable: {
+            /** @description The columns that both have, in the order of the values of rows. */
+            columns: components["schemas"]["DiffColumn"][];
+            /** @description What was read. */
+            compared: components["schemas"]["DiffCompared"];
+            /** @description Places in `columns` of those that identify a row; empty if whole rows are compared. */
+            key: number[];
+            /** @description The columns that are not compared. */
+            left_out: components["schemas"]["DiffLeftOut"][];
+            /** @description Its name. */
+            name: string;
+            only_in?: components["schemas"]["DiffSide"] | null;
+            /** @description Its schema. */
+            schema: string;
+        };
+        /** @description What a branch has written. */
+        DiskUse: {
+            /**
+             * Format: int64
+             * @description Bytes that it may write.
+             */
+            quota: number;
+            /**
+             * Format: int64
+             * @description Bytes that it wrote and still holds. What it shares with its snapshot is not among them.
+             */
+            used: number;
+        };
+        /** @description The body of every refusal. */
+        ErrorBody: {
+            /** @description A stable word for programs: `not_found`, `name_clash`, `no_branch_ready`, `sql_error`, ... */
+            code: string;
+            /** @description What happened, where, and what to do next. */
+            message: string;
+            /**
+             * Format: int32
+             * @description Where in the statement it is, counted in characters from 1; of several statements, in the one that failed.
+             */
+            position?: number | null;
+            /** @description The SQLSTATE of an `sql_error`. */
+            sqlstate?: string | null;
+        };
+        /**
+         * @description What is made up.
+         * @enum {string}
+         */
+        Fake: "name" | "first_name" | "last_name" | "company" | "address" | "street" | "city" | "zip" | "country";
+        /** @description Whether and how a source follows its origin. */
+        FollowSettings: {
+            /**
+             * @description A directory of the daemon's machine into which the origin's `archive_command` puts its write-ahead log, by its absolute path: the
+             *     standby replays what comes there, and is connected to nothing. `None`: it streams from the origin.
+             * @default null
+             */
+            archive?: string | null;
+            /**
+             * @description Whether a standby of ours replays what the origin writes, so that the next generation needs no copy of it.
+             * @default false
+             */
+            enabled?: boolean;
+            /**
+             * Format: int32
+             * @description Seconds after which the next generation is made without being asked for. `None`: only by a refresh.
+             * @default null
+             */
+            every_s?: number | null;
+            /**
+             * Format: int64
+             * @description How many bytes of the write-ahead log are kept for that at most; the earliest go first. `None`:
+             *     [`FollowSettings::HISTORY_BYTES`].
+             * @default null
+             */
+            history_bytes?: number | null;
+            /**
+             * Format: int32
+             * @description For how many seconds, back from the newest moment that is kept, branches can be made of any moment. `None`: history is
+             *     not kept.
+             * @default null
+             */
+            keep_history_s?: number | null;
+            /**
+             * Format: int64
+             * @description How many bytes the standby may lack before it is given up, so that the origin does not keep them for it. `None`:
+             *     [`FollowSettings::KEEP_WAL`].
+             * @default null
+             */
+            keep_wal?: number | null;
+            /**
+             * @description Whether a server of ours subscribes to what the origin publishes, by a publication and a replication slot that are made there:
+             *     for sources that are dumped (`--logical`), which nobody can stream from.
+             * @default false
+             */
+            logical?: boolean;
+            /**
+             * @description A publication of the origin's own that is subscribed to. `None`: one is made there.
+             * @default null
+             */
+            publication?: string | null;
+        };
+        /** @description How a source follows its origin. */
+        FollowView: {
+            /** @description What the origin should be set to otherwise. */
+            advice?: string | null;
+            /** @description The directory that the origin archives its log to, if the standby replays that. */
+            archive?: string | null;
+            /** @description The segment of the archive that is awaited next. */
+            awaits?: string | null;
+            /**
+             * Format: int32
+             * @description Seconds after which the next generation is made without being asked for.
+             */
+            every_s?: number | null;
+            history?: components["schemas"]["HistoryView"] | null;
+            /**
+             * Format: int64
+             * @description Bytes of its log that the origin keeps for the slot.
+             */
+            kept_bytes?: number | null;
+            /**
+             * Format: int64
+             * @description Bytes that the origin has written and the standby lacks; or, of an archive, that this has and the standby has not replayed.
+             */
+            lag_bytes?: number | null;
+            /**
+             * Format: int64
+             * @description For how many seconds the standby has lacked something: 0 if it lacks nothing.
+             */
+            lag_s?: number | null;
+            /**
+             * Format: date-time
+             * @description When that was seen.
+             */
+            looked_at?: string | null;
+            /** @description What is wrong, if something is. */
+            problem?: string | null;
+            /** @description The publication that is subscribed to. */
+            publication?: string | null;
+            /**
+             * Format: date-time
+             * @description When the last commit before that was, by the origin's clock.
+             */
+            replayed_at?: string | null;
+            /** @description The position up to which the standby is known to have replayed, of an archive. */
+            replayed_to?: string | null;
+            /** @description The replication slot that was made at the origin, by logical replication. */
+            slot?: string | null;
+            /**
+             * @description `streaming`; `replaying` what an archive has; `waiting` when the standby is not connected to the origin, or the archive cannot be used;
+             *     `starting` before it was first checked; `stopped` until the next refresh, because it lacked more than `keep_wal`.
+             */
+            state: string;
+        };
+        /** @description How values get coarser. */
+        Generalise: {
+            /**
+             * Format: int32
+             * @description Numbers: down to a multiple of this one.
+             */
+            bucket: number;
+        } | {
+            /** @description Dates and times: the beginning of the unit that they lie in. */
+            to: components["schemas"]["Unit"];
+        } | {
+            /**
+             * Format: int32
+             * @description Texts: their first so many characters.
+             */
+            prefix: number;
+        };
+        /** @description A generation of a source that is there. */
+        GenerationView: {
+            /**
+             * Format: int32
+             * @description Branches of it, leased or ready: it is kept as long as there are any that are leased.
+             */
+            branches: number;
+            /**
+             * Format: int64
+             * @description Bytes of its files, which it may share with other generations and with branches.
+             */
+            bytes: number;
+            /** @description Whether new branches are made of it unless another one is asked for. */
+            current: boolean;
+            /** @description What data it holds: `full` or `masked`. */
+            data: string;
+            /**
+             * @description Digest over all files of its snapshot; empty until it is taken: of a moment with the first evidence, of a source that
+             *     follows its origin soon after it was made.
+             */
+            digest: string;
+            /**
+             * Format: int32
+             * @description Its number.
+             */
+            generation: number;
+            /**
+             * Format: date-time
+             * @description When it was imported, or promoted.
+             */
+            imported_at: string;
+            /** @description The parts of the source's rule that keep it: `daily`, `weekly` ... */
+            kept_by: string[];
+            /** @description Its labels: it is kept as long as it has any. */
+            labels: string[];
+            moment?: components["schemas"]["PastMoment"] | null;
+            promoted?: components["schemas"]["PromotedBranch"] | null;
+            /** @description The server version of its branches. */
+            server_version: string;
+        };
+        /** @description What is kept of the past of a source that follows its origin. `GET /v1/sources/{name}/timeline` has its stretches. */
+        HistoryView: {
+            /**
+             * Format: int64
+             * @description Bytes of the write-ahead log that are kept.
+             */
+            bytes: number;
+            /**
+             * Format: date-time
+             * @description The earliest moment of which a branch can be made; by the origin's clock, as all of them.
+             */
+            from?: string | null;
+            /** @description Why nothing more is being kept, if that is so. */
+            problem?: string | null;
+            /**
+             * Format: date-time
+             * @description The latest.
+             */
+            until?: string | null;
+        };
+        /** @description Which generations are kept: numbers and words, separated by commas, as in `7 daily, 4 weekly`. Words are last, hourly, daily, weekly, monthly and yearly; a number is 1 to 1,000. Empty: none. */
+        Keep: string;
+        /** @description What one branch may take of the machine, where that can be limited. What is absent is as usual. */
+        Limits: {
+            /**
+             * Format: int32
+             * @description Connections to it through the router. Usual: as many as its server takes.
+             * @default null
+             */
+            connections?: number | null;
+            /**
+             * Format: int32
+             * @description Its share of the processors when they are busy, beside those of other branches: 1 to 10,000.
+             * @default null
+             */
+            cpu_weight?: number | null;
+            /**
+             * Format: int64
+             * @description Bytes that it may write beyond what it shares with its snapshot. Usual: a quarter of the volume store.
+             * @default null
+             */
+            disk?: number | null;
+            /**
+             * Format: int64
+             * @description Bytes of memory of its server, cached files included.
+             * @default null
+             */
+            memory?: number | null;
+            /**
+             * Format: int32
+             * @description Processes of its server.
+             * @default null
+             */
+            processes?: number | null;
+        };
+        /** @description Which limits hold on this machine. */
+        MachineLimits: {
+            /** @description Whether each branch has a quota of disk. */
+            disk: components["schemas"]["Wall"];
+            /** @description Whether memory, processes and processors of each branch are limited. */
+            groups: components["schemas"]["Wall"];
+            /**
+             * Format: int32
+             * @description How many leases there may be in all.
+             */
+            leases: number;
+        };
+        /** @description What becomes of the values of a column. Null stays null under all of them but `constant` and `sql`. */
+        Mask: "null" | "hash" | "keep" | {
+            /** @description All of them become this one, written as in SQL without its quotes. */
+            constant: string;
+        } | "shape" | "email" | "phone" | "card" | "iban" | {
+            /** @description Texts: something made up, the same for the same value. Different values may become equal, except in unique columns. */
+            fake: components["schemas"]["Fake"];
+        } | "shuffle" | {
+            /** @description Numbers: a little more or less, the same for the same value. The sign stays. */
+            noise: components["schemas"]["Noise"];
+        } | {
+            /** @description Dates and times: all of one person are moved by the same number of days. */
+            shift: components["schemas"]["Shift"];
+        } | {
+            /** @description Numbers, dates, times and texts: coarser. */
+            generalise: components["schemas"]["Generalise"];
+        } | {
+            /**
+             * @description JSON: what becomes of the values at these paths (`$.email`, `$.phones[*].number`, `$."odd key"`). `json`, `jsonb` or
+             *     texts that hold JSON. The values themselves take `null`, `hash`, `constant`, `shape`, `email`, `phone`, `card`, `iban` and
+             *     `fake`, and become texts.
+             */
+            json: {
+                [key: string]: Record<string, never>;
+            };
+        } | {
+            /** @description An expression in SQL over the columns of the row, evaluated with read access only. */
+            sql: string;
+        };
+        /** @description The masking rules of a source. An empty object (`{}`) leaves only the labels of PostgreSQL Anonymizer as rules. */
+        Masking: {
+            /**
+             * @description What becomes of columns, by `schema.table` (names as in SQL) and column. A rule for a partitioned table or a parent
+             *     is one for all that inherit from it.
+             * @default {}
+             */
+            columns?: {
+                [key: string]: {
+                    [key: string]: components["schemas"]["Mask"];
+                };
+            };
+            /**
+             * @description Conditions in SQL, by `schema.table`: rows that do not meet theirs are removed, and with them the rows whose
+             *     foreign keys refer to them.
+             * @default {}
+             */
+            rows?: {
+                [key: string]: string;
+            };
+            /** @default null */
+            subset?: components["schemas"]["Subset"] | null;
+        };
+        /** @description How far a number is moved. */
+        Noise: {
+            /**
+             * Format: int32
+             * @description By at most so many hundredths of it, and by one unit of its last place at least where that is less.
+             */
+            percent: number;
+        } | {
+            /**
+             * Format: int32
+             * @description By at most so much.
+             */
+            by: number;
+        };
+        /** @description What a branch was made of. */
+        Parent: {
+            /** @description Its id. */
+            id: string;
+            /** @description The name that the other branch had then. */
+            name: string;
+            /** @description The snapshot of it, to which a reset goes back. */
+            snapshot: string;
+            /**
+             * Format: date-time
+             * @description When that was taken.
+             */
+            taken_at: string;
+            /** @description What unlogged tables hold: `kept`, or `empty` if the other branch's server was running, as after a crash. */
+            unlogged: string;
+        };
+        /** @description A moment of an origin that was followed. */
+        PastMoment: {
+            /**
+             * Format: date-time
+             * @description The time, by the origin's clock, if that was asked for: what was committed by then is there.
+             */
+            at?: string | null;
+            /** @description The position in the origin's write-ahead log, if that was asked for: what was committed before it is there. */
+            lsn?: string | null;
+            /** @description Up to which position the log was replayed. */
+            replayed_to: string;
+        };
+        /** @description What a branch's holder may do in it: `read-only`, `read-write`, `ddl`, or `role:NAME`. */
+        Policy: string;
+        /** @description How many branches of a source are kept ready. */
+        PoolSize: {
+            /**
+             * Format: int32
+             * @description Clones that are not started yet, beyond those of the hot level.
+             */
+            cold: number;
+            /** @description Started, connected and warm branches, by policy. */
+            hot: {
+                [key: string]: number;
+            };
+        };
+        /** @description One pool's state. */
+        PoolView: {
+            /**
+             * Format: int32
+             * @description How many of them have a process ready for their first client, which they have if clients come through a door.
+             */
+            entries?: number;
+            /**
+             * Format: int32
+             * @description Branches ready to be leased.
+             */
+            hot: number;
+            /** @description The policy. */
+            policy: components["schemas"]["Policy"];
+            /** @description The source. */
+            source: string;
+            /**
+             * Format: int32
+             * @description How many there should be.
+             */
+            target: number;
+            /**
+             * Format: int32
+             * @description Creates that wait in the queue.
+             */
+            waiting: number;
+        };
+        /** @description The JSON of a refusal: problem details (RFC 9457), with a word for programs. */
+        Problem: {
+            /** @description A stable word for programs: `not_found`, `name_clash`, `no_branch_ready`, `sql_error`, ... */
+            code?: string;
+            /** @description What happened, where, and what to do next. */
+            detail?: string;
+            /** @description The same as earlier versions said it. */
+            error: components["schemas"]["ErrorBody"];
+            /**
+             * Format: int32
+             * @description Where in the statement it is, counted in characters from 1; of several statements, in the one that failed.
+             */
+            position?: number | null;
+            /** @description The SQLSTATE of an `sql_error`. */
+            sqlstate?: string | null;
+            /**
+             * Format: int32
+             * @description The status of the reply.
+             */
+            status?: number;
+            /** @description What the status means. */
+            title?: string;
+            /** @description `about:blank`: what kind of problem it is, is said by `code`. */
+            type?: string;
+        };
+        /** @description The branch that a generation was. */
+        PromotedBranch: {
+            /**
+             * Format: int32
+             * @description The generation that it was made of.
+             */
+            generation: number;
+            /** @description Its id. */
+            id: string;
+            /** @description The name that it had then. */
+            name: string;
+            /**
+             * Format: date-time
+             * @description The moment at which it held what the generation holds.
+             */
+            taken_at: string;
+        };
+        /** @description `POST /v1/branches/{name}/protect` */
+        ProtectBranch: {
+            /** @description Protect it, or end its protection. */
+            protected: boolean;
+        };
+        /** @description The answer to a query. */
+        QueryReply: {
+            /** @description The branch. */
+            branch: string;
+            /** @description What data the branch holds: `full` or `masked`. */
+            data: string;
+            /** @description Whether the write is flushed to disk. */
+            durable: boolean;
+            /** @description The policy that applied. */
+            policy: components["schemas"]["Policy"];
+            /** @description One result a statement. */
+            results: components["schemas"]["StatementReply"][];
+            /**
+             * Format: int64
+             * @description Time spent in the branch's server, round trip included, in microseconds.
+             */
+            server_us: number;
+        };
+        /** @description `POST /v1/branches/{name}/query`: one statement (`sql`, `params`), or several in one transaction. */
+        QueryRequest: {
+            /**
+             * Format: int32
+             * @description At most this many rows; 1,000 unless said otherwise, at most 100,000.
+             * @default null
+             */
+            max_rows?: number | null;
+            /**
+             * @description Its parameters.
+             * @default []
+             */
+            params?: unknown[];
+            /**
+             * @description One statement.
+             * @default null
+             */
+            sql?: string | null;
+            /**
+             * @description Several statements, all or none.
+             * @default []
+             */
+            statements?: components["schemas"]["QueryStatement"][];
+            /**
+             * Format: int64
+             * @description The statement timeout; 30 s unless said otherwise, at most 10 minutes.
+             * @default null
+             */
+            timeout_ms?: number | null;
+        };
+        /** @description One statement of a query. */
+        QueryStatement: {
+            /** @description Values for `$1`, `$2`, ...: strings, numbers, booleans, null; arrays and objects are passed as JSON text. */
+            params?: unknown[];
+            /** @description Exactly one SQL statement. */
+            sql: string;
+        };
+        /**
+         * @description Whether branches are made step by step or branch by branch.
+         * @enum {string}
+         */
+        Refill: "phased" | "pipelined";
+        /** @description What one refill did. */
+        RefillReport: {
+            /**
+             * Format: int32
+             * @description How many branches became hot.
+             */
+            branches: number;
+            /**
+             * Format: double
+             * @description Wall time of the clones (0 when pipelined).
+             */
+            clone_ms: number;
+            /**
+             * Format: double
+             * @description Wall time of sessions and warm-up.
+             */
+            connect_ms: number;
+            /**
+             * Format: int32
+             * @description Branches that could not be made, with the first reason.
+             */
+            failed: number;
+            /** @description The first reason. */
+            first_error?: string | null;
+            /**
+             * Format: double
+             * @description Wall time of the starts.
+             */
+            start_ms: number;
+            /**
+             * Format: double
+             * @description Wall time of all of it.
+             */
+            total_ms: number;
+        };
+        /** @description How the pools of a source are refilled. Absent fields have their defaults. */
+        RefillSettings: {
+            /**
+             * Format: int32
+             * @description How many clones are made at a time.
+             * @default null
+             */
+            clones?: number | null;
+            /**
+             * Format: int32
+             * @description How many sessions connect and warm up at a time.
+             * @default null
+             */
+            connects?: number | null;
+            /**
+             * Format: int32
+             * @description How many servers start at a time; when pipelined, how many branches are made at a time.
+             * @default null
+             */
+            starts?: number | null;
+            /** @default null */
+            way?: components["schemas"]["Refill"] | null;
+        };
+        /** @description `POST /v1/branches/{name}/renew` */
+        RenewBranch: {
+            /**
+             * Format: date-time
+             * @description The moment at which the lease ends, instead of `ttl_s`.
+             * @default null
+             */
+            expires_at?: string | null;
+            /**
+             * Format: int64
+             * @description Seconds from now. `None`: an hour.
+             * @default null
+             */
+            ttl_s?: number | null;
+        };
+        /** @description Where a branch goes back to. */
+        RestoreBranch: {
+            /** @description The name or the id of one of its snapshots, or a time (RFC 3339): the newest one that was there by then. */
+            to: string;
+        };
+        /** @description A column of a result. */
+        ResultColumn: {
+            /** @description Its name. */
+            name: string;
+            /** @description The name of its type. */
+            type: string;
+        };
+        /**
+         * @description What the holder of a token may do.
+         * @enum {string}
+         */
+        Role: "admin" | "user" | "viewer";
+        /** @description One thing that sanitising did to a snapshot, or left out of it. */
+        Sanitised: {
+            /** @description What was done: `dropped`, `disabled`, `removed`, ... */
+            action: string;
+            /** @description What kind of thing: `subscription`, `user mapping`, `setting`, `role`, `job`, `function`, ... */
+            kind: string;
+            /** @description Which one. */
+            object: string;
+        };
+        /** @description One object that differs. What belongs to one that was added or removed as a whole is not named apart. */
+        SchemaChange: {
+            /** @description What differs, if it was changed. */
+            differences?: components["schemas"]["SchemaDifference"][];
+            /** @description `added`, `removed` or `changed`. */
+            how: string;
+            /** @description What it is: `table`, `column`, `function` ... */
+            kind: string;
+            /** @description Its name, quoted and qualified: `public.orders.total`, `orders_pkey on public.orders`, `public.f(integer)`. */
+            name: string;
+        };
+        /** @description `GET /v1/branches/{name}/schema-diff` */
+        SchemaDiff: {
+            /** @description What differs, by object. */
+            changes: components["schemas"]["SchemaChange"][];
+            /** @description The statements that make the first side the second, in the order in which they run. */
+            ddl: components["schemas"]["SchemaStatement"][];
+            /** @description What the branch is compared with, in words. */
+            from: string;
+            /** @description The same as one script for `psql`, with its transactions and the warnings as comments. */
+            script: string;
+            /** @description Changes and warnings as text. */
+            text: string;
+            /** @description The branch. */
+            to: string;
+            /** @description What to know before the DDL runs. */
+            warnings: components["schemas"]["SchemaWarning"][];
+        };
+        /** @description One property that differs. */
+        SchemaDifference: {
+            /** @description Its value in the first side; absent: it has none. */
+            from?: string | null;
+            /** @description Its value in the second side. */
+            to?: string | null;
+            /** @description What it is called. */
+            what: string;
+        };
+        /** @description One statement. */
+        SchemaStatement: {
+            /** @description Whether it runs in the transaction with the others, rather than ahead of it. */
+            in_transaction: boolean;
+            /** @description Its text, without a semicolon at the end. */
+            sql: string;
+        };
+        /** @description Something that a statement does to those who use the database. */
+        SchemaWarning: {
+            /** @description What the object is. */
+            kind: string;
+            /** @description In words. */
+            message: string;
+            /** @description Its name. */
+            name: string;
+            /** @description `data loss`, `may fail`, `rewrite`, `lock`, or `by hand` where no statement is written. */
+            risk: string;
+        };
+        /** @description How far the dates of a person are moved. */
+        Shift: {
+            /**
+             * Format: int32
+             * @description By one to so many days, to either side.
+             */
+            days: number;
+            /** @description The column of the same table that says whose date it is. Equal persons of all tables are moved equally. */
+            person: string;
+        };
+        /**
+         * @description Why a snapshot of a branch was taken.
+         * @enum {string}
+         */
+        SnapshotKind: "named" | "base" | "before-reset" | "before-restore" | "interval";
+        /** @description Which snapshots of branches are taken without being asked for, and how long they are kept. */
+        SnapshotSettings: {
+            /**
+             * Format: int32
+             * @description Seconds between two of them. `None`: only before resets and restores.
+             * @default null
+             */
+            every_s?: number | null;
+            /**
+             * Format: int32
+             * @description How many are kept of each branch. `None`: [`SnapshotSettings::KEEP`].
+             * @default null
+             */
+            keep?: number | null;
+            /**
+             * Format: int32
+             * @description For how many seconds. `None`: [`SnapshotSettings::KEEP_S`].
+             * @default null
+             */
+            keep_s?: number | null;
+        };
+        /** @description A branch as it was at one moment. */
+        SnapshotView: {
+            /** @description Its unique id. */
+            id: string;
+            /** @description Why it was taken. */
+            kind: components["schemas"]["SnapshotKind"];
+            /** @description The name that it was given, if it was. */
+            name?: string | null;
+            /** @description Why it cannot be used, if that is so. */
+            problem?: string | null;
+            /** @description Whether the server was running, so that what is made of it begins with crash recovery, and unlogged tables are empty. */
+            running: boolean;
+            /**
+             * Format: date-time
+             * @description When.
+             */
+            taken_at: string;
+        };
+        /** @description The comparison of two fingerprints of the same source. */
+        SourceComparison: {
+            /** @description Whether the two can be compared: they were taken in the same way, and the source was read both times. */
+            comparable: boolean;
+            /** @description What differs. */
+            differences: string[];
+            /** @description Whether not even the write position moved. */
+            nothing_written: boolean;
+            /** @description Whether contents and row statistics are the same. */
+            unchanged: boolean;
+        };
+        /** @description The state of a live source at one moment. */
+        SourceFingerprint: {
+            /** @description One hash over all of `contents`, and the names in `left_out`. */
+            content_hash: string;
+            /**
+             * @description Content by `database.schema.table` (or file), `database (kind)` of definitions, and `all databases (kind)`:
+             *     number of rows (or bytes) and a hash.
+             */
+            contents: {
+                [key: string]: components["schemas"]["ContentHash"];
+            };
+            /**
+             * @description What is not in `contents`, because reading it would run code of the source's users or is refused: databases,
+             *     `database.schema.table`, or `database.schema.table.column`, and why.
+             */
+            left_out?: {
+                [key: string]: string;
+            };
+            /**
+             * @description How: `server-binary`, or `files` for origins that do not run. `server` in manifests of 0.1, whose hashes are
+             *     others.
+             */
+            method: string;
+            /**
+             * Format: int64
+             * @description Rows inserted, updated and deleted in tables that are not temporary, since the server's statistics began; absent
+             *     for files and where the server does not count.
+             */
+            rows_written?: number | null;
+            /**
+             * Format: date-time
+             * @description When it was taken.
+             */
+            taken_at: string;
+            /** @description The write position (WAL insert location) before the contents were read; empty for files. */
+            write_position: string;
+        };
+        /** @description How branches of a source run. */
+        SourceSettings: {
+            /**
+             * @description Whether branches admit their holders to every database of the copied server, and not only to the one they serve.
+             * @default false
+             */
+            all_databases?: boolean;
+            /**
+             * @description What of its branches is in the audit log.
+             * @default sessions
+             */
+            audit?: components["schemas"]["Audited"];
+            /**
+             * @description Whether branches flush what they commit.
+             * @default false
+             */
+            durable?: boolean;
+            /**
+             * @description Whether and how it follows its origin.
+             * @default {
+             *       "enabled": false
+             *     }
+             */
+            follow?: components["schemas"]["FollowSettings"];
+            /**
+             * @description Which of its generations are kept though no branch needs them.
+             * @default
+             */
+            keep?: components["schemas"]["Keep"];
+            /**
+             * @description What each branch may take of the machine.
+             * @default {}
+             */
+            limits?: components["schemas"]["Limits"];
+            /** @default null */
+            masking?: components["schemas"]["Masking"] | null;
+            /**
+             * @description The prepared pool.
+             * @default {
+             *       "cold": 2,
+             *       "hot": {
+             *         "read-write": 10
+             *       }
+             *     }
+             */
+            pool?: components["schemas"]["PoolSize"];
+            /**
+             * @description How its pools are refilled.
+             * @default {}
+             */
+            refill?: components["schemas"]["RefillSettings"];
+            /**
+             * @description Server settings of its branches, on top of the minimal ones.
+             * @default {}
+             */
+            server?: {
+                [key: string]: string;
+            };
+            /**
+             * @description Which snapshots of its branches are taken without being asked for.
+             * @default {}
+             */
+            snapshots?: components["schemas"]["SnapshotSettings"];
+            /**
+             * @description Statements that every session runs, and rolls back, before its branch is called hot. Empty: each table
+             *     is planned for once.
+             * @default []
+             */
+            warm?: string[];
+        };
+        /** @description A source, as told to callers. It never holds the origin's address. */
+        SourceView: {
+            /** @description Branches that exist of each generation, leased or ready. */
+            branches_by_generation: {
+                [key: string]: number;
+            };
+            /**
+             * Format: int64
+             * @description Size of the snapshot's files.
+             */
+            bytes: number;
+            /** @description What data it holds: `full` or `masked`. */
+            data?: string;
+            /** @description The database that branches serve. */
+            database: string;
+            /** @description Digest over all files of the snapshot; empty while it is being taken, behind the back of who refreshed a source that follows its origin. */
+            digest: string;
+            follow?: components["schemas"]["FollowView"] | null;
+            /**
+             * Format: int32
+             * @description The current generation.
+             */
+            generation: number;
+            /**
+             * Format: date-time
+             * @description When that generation was imported.
+             */
+            imported_at: string;
+            /**
+             * Format: int32
+             * @description How many columns were masked.
+             */
+            masked_columns?: number;
+            /** @description Its name. */
+            name: string;
+            /** @description The kind of its origin. */
+            origin: string;
+            promoted?: components["schemas"]["PromotedBranch"] | null;
+            /** @description The login roles of the source that a branch can be entered as (`policy` `role:NAME`). */
+            roles?: string[];
+            /** @description What the import took out. */
+            sanitised: components["schemas"]["Sanitised"][];
+            /** @description The server version of its branches. */
+            server_version: string;
+            /** @description How its branches run. */
+            settings: components["schemas"]["SourceSettings"];
+            /** @description Columns that look personal and are not masked, with what they look like. A scan of the source has rules for them. */
+            unmasked?: string[];
+            upgraded?: components["schemas"]["Upgraded"] | null;
+        };
+        /** @description What one statement gave. */
+        StatementReply: {
+            /** @description The result's columns. */
+            columns: components["schemas"]["ResultColumn"][];
+            /** @description The server's command tag. */
+            command: string;
+            /**
+             * Format: int64
+             * @description How many rows there are.
+             */
+            row_count: number;
+            /** @description The rows, each an array of typed values. */
+            rows: unknown[][];
+            /** @description Whether rows were left out: more than the cap, or more than 16 MiB with those before them. */
+            truncated: boolean;
+        };
+        /** @description `GET /v1/status` */
+        Status: {
+            /**
+             * Format: int32
+             * @description Clones not yet started.
+             */
+            cold: number;
+            /** @description Whether clones are plain copies: measurements are then invalid. */
+            degraded: boolean;
+            /**
+             * Format: int32
+             * @description Leases that are held.
+             */
+            leases: number;
+            /** @description What of the machine branches are kept from taking. */
+            limits?: components["schemas"]["MachineLimits"];
+            /**
+             * Format: int32
+             * @description The daemon's process id.
+             */
+            pid: number;
+            /** @description The last failure of the pool, if it could not be filled. */
+            pool_error?: string | null;
+            /** @description The pools. */
+            pools: components["schemas"]["PoolView"][];
+            /** @description The last refills, newest last, at most 64. */
+            refills: components["schemas"]["RefillReport"][];
+            /** @description Whether every pool is full and nothing waits to be deleted. */
+            settled: boolean;
+            /**
+             * Format: int32
+             * @description Branches that wait to be deleted.
+             */
+            to_delete: number;
+            /** @description The daemon's version. */
+            version: string;
+            /** @description How volumes are cloned. */
+            volumes: components["schemas"]["VolumeKind"];
+            /** @description Why so. */
+            volumes_reason: string;
+            /** @description What the operator has to look at, each with the next step: a damaged journal, a volume store that lost writes. */
+            warnings?: string[];
+        };
+        /**
+         * @description A part of the rows: some of one table, what belongs to them, and what all of these refer to. Tables that no chain of foreign
+         *     keys connects with that table keep all their rows.
+         */
+        Subset: {
+            /** @description Tables of which all rows are kept, with what these refer to. */
+            keep?: string[];
+            /**
+             * Format: double
+             * @description How many of its rows in a hundred, the same ones each time. Either this or `where`.
+             */
+            percent?: number | null;
+            /** @description The table to begin with (`schema.table`, names as in SQL). */
+            table: string;
+            /** @description A condition in SQL for its rows, evaluated with read access only. */
+            where?: string | null;
+        };
+        /** @description What a snapshot of a branch is to be called. */
+        TakeSnapshot: {
+            /** @description Its name, of which a branch has one. `None`: it is found by its id, or by its time. */
+            name?: string | null;
+            /** @description Whether the server is stopped for it and started again: its sessions end, and unlogged tables keep their rows. */
+            quiesce?: boolean;
+        };
+        /** @description A token, as it is kept and shown. It holds no secret. */
+        Token: {
+            /**
+             * Format: date-time
+             * @description When it was made.
+             */
+            created_at: string;
+            /**
+             * Format: date-time
+             * @description When it ends by itself.
+             */
+            expires_at?: string | null;
+            /** @description Its id, which outlives the name: branches belong to it. */
+            id: string;
+            /**
+             * Format: int32
+             * @description How many branches it may hold at a time.
+             */
+            max_branches: number;
+            /**
+             * Format: int32
+             * @description How many connections it may have at a time.
+             */
+            max_connections: number;
+            /**
+             * Format: int64
+             * @description The longest lease that it may ask for, in seconds.
+             */
+            max_ttl_s?: number | null;
+            /** @description Its name. */
+            name: string;
+            /** @description Under which policies. */
+            policies: components["schemas"]["Policy"][];
+            /** @description What its holder may do. */
+            role: components["schemas"]["Role"];
+            /** @description Of which sources; none: of all. */
+            sources: string[];
+        };
+        /** @description One branch among those that it was made of, and that were made of it. */
+        TreeNode: {
+            /**
+             * Format: date-time
+             * @description When it was leased.
+             */
+            created_at: string;
+            /**
+             * Format: date-time
+             * @description When the lease ends.
+             */
+            expires_at: string;
+            /**
+             * Format: int32
+             * @description The generation of the source.
+             */
+            generation: number;
+            /** @description Its id. */
+            id: string;
+            /** @description The branch's name. */
+            name: string;
+            /**
+             * Format: int64
+             * @description Bytes that it wrote and that it or its snapshots and children still hold, where that is counted.
+             */
+            own_bytes?: number | null;
+            parent?: components["schemas"]["Parent"] | null;
+            /**
+             * Format: int64
+             * @description Bytes of its files that it shares with what it was made of.
+             */
+            shared_bytes?: number | null;
+            /** @description Its snapshots, in the order of their times. */
+            snapshots: components["schemas"]["SnapshotView"][];
+            /** @description Its source. */
+            source: string;
+            /** @description As in the view of a branch. */
+            state: string;
+        };
+        /**
+         * @description A unit of time.
+         * @enum {string}
+         */
+        Unit: "year" | "month" | "day" | "hour";
+        /** @description How a generation was taken to a later major version. */
+        Upgraded: {
+            /** @description The version of that generation's server. */
+            from_version: string;
+            /**
+             * Format: int32
+             * @description The generation of that source.
+             */
+            generation: number;
+            /** @description What it leaves to be done: extensions of which a later version is installed. */
+            outdated_extensions: string[];
+            /** @description What `pg_upgrade` printed, line by line. */
+            output: string[];
+            /** @description The source that it was made of. */
+            source: string;
+            /**
+             * Format: int64
+             * @description How long `pg_upgrade` took, in milliseconds. It linked files, and copied none.
+             */
+            took_ms: number;
+        };
+        /** @description The reply to `GET /version`. */
+        Version: {
+            /** @description The daemon's version. */
+            version: string;
+        };
+        /**
+         * @description How volumes are cloned.
+         * @enum {string}
+         */
+        VolumeKind: "btrfs" | "reflink" | "copy";
+        /** @description Whether something is limited here. */
+        Wall: {
+            /** @description How, or why not. */
+            detail: string;
+            /** @description Whether it is. */
+            holds: boolean;
+        };
+        /**
+         * @description One table, in the source and in a branch. What is absent could not be read; `left_out` of the fingerprints, or
+         *     `not_read`, say why.
+         */
+        WatchedTable: {
+            /** @description Whether the branch has other rows than the source had. */
+            branch_differs?: boolean | null;
+            branch_now?: components["schemas"]["ContentHash"] | null;
+            /** @description Its name as in the contents of fingerprints, `database.schema.table`. */
+            name: string;
+            /** @description Why it was not read in the branch. */
+            not_read?: string | null;
+            source_at_import?: components["schemas"]["ContentHash"] | null;
+            source_now?: components["schemas"]["ContentHash"] | null;
+            /** @description Whether the source has the rows that it had; absent where one of the two is not known. */
+            source_unchanged?: boolean | null;
+        };
+    };
+    responses: never;
+    parameters: never;
+    requestBodies: never;
+    headers: never;
+    pathItems: never;
+}
+export type $defs = Record<string, never>;
+export type operations = Record<string, never>;
