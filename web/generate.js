@@ -5,8 +5,11 @@ import openapiTS, { astToString } from "openapi-typescript";
 
 // With what these are made of, these are the types that are written.
 const USED = [
+  "Attachment",
+  "AuditEntry",
   "AuditVerification",
   "BranchEvidence",
+  "BranchSession",
   "BranchView",
   "CreateBranch",
   "DataDiff",
@@ -18,6 +21,7 @@ const USED = [
   "RenewBranch",
   "RestoreBranch",
   "SchemaDiff",
+  "SessionView",
   "SnapshotView",
   "SourceView",
   "Status",

@@ -95,6 +95,10 @@ impl Op {
             Op::Status | Op::VerifyAudit | Op::AuditLog => OpenTo::AllSources(Least::Admin),
             // Imports read files, and reach servers, as the daemon; settings name what its servers run.
             Op::AddSource | Op::RemoveSource | Op::ChangeSettings | Op::RefreshSource => OpenTo::Machine,
+            // What is attached is no source's.
+            Op::Attachments => OpenTo::AllSources(Least::Viewer),
+            // It names files that the daemon reads, and servers that it reaches, with its own rights.
+            Op::AddAttachment | Op::RemoveAttachment => OpenTo::Machine,
             // Who makes tokens, stops the daemon, or enters as an administrator, is on the machine.
             Op::Doors
             | Op::Tokens

@@ -6,6 +6,7 @@
 //! | [`model`] | what callers ask for and are told |
 //! | [`data_diff`] | which rows of a branch differ |
 //! | [`token`], [`doors`], [`console`] | who may enter from elsewhere, where, and in a browser |
+//! | [`attachments`] | what is shown beside branches |
 //! | [`route`] | all requests, in one list |
 //! | [`access`] | to whom each of them is open |
 //! | [`problem`] | refusals |
@@ -53,12 +54,14 @@
 //! | `POST /v1/tokens/{name}/rotate`, `DELETE /v1/tokens/{name}` | `NewToken`, `Token` |
 //! | `POST /v1/console/links` | `NewConsoleLink` |
 //! | `POST /v1/session`, `GET`, `DELETE` | nothing and a cookie, `SessionView`, nothing |
+//! | `GET`, `POST /v1/attachments`, `DELETE /v1/attachments/{name}` | `[Attachment]`, `Attachment` |
 //! | `POST /v1/shutdown`, `/v1/handover` | `{"stopping": true}` |
 //!
 //! A refusal is a [`problem::Problem`] with a status of 400 or more.
 #![deny(rustdoc::broken_intra_doc_links)]
 
 pub mod access;
+pub mod attachments;
 pub mod console;
 pub mod data_diff;
 pub mod doors;

@@ -1,4 +1,4 @@
-//! Names of sources, branches, snapshots and tokens.
+//! Names of sources, branches, snapshots, tokens and attachments.
 
 /// The longest name, in bytes: names become file names and parts of URLs.
 pub const NAME_MAX: usize = 63;

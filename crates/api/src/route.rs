@@ -1,6 +1,7 @@
 //! The requests of the interface, in one list: the daemon's router, its client and the OpenAPI document are made from it.
 
 use crate::{
+    attachments::{AddAttachment, Attachment},
     console::{MakeConsoleLink, NewConsoleLink, SessionView, SignIn},
     data_diff::{DataDiff, DIFF_ROWS_MAX},
     doors::DoorsView,
@@ -299,6 +300,12 @@ requests! {
     Session: GET "/v1/session", Nothing => One<SessionView>;
     /// Ends the session, and what goes on in it.
     SignOut: DELETE "/v1/session", Nothing => Nothing;
+    /// What is attached, by name.
+    Attachments: GET "/v1/attachments" [LIMIT, CURSOR], Nothing => List<Attachment>;
+    /// Attaches a database with durable functions, a store, a pack, or a directory of measurements, to be looked at.
+    AddAttachment: POST "/v1/attachments", One<AddAttachment> => One<Attachment>;
+    /// Takes an attachment away. What was attached stays as it is.
+    RemoveAttachment: DELETE "/v1/attachments/{name}", Nothing => One<Attachment>;
     /// Stops the daemon.
     Shutdown: POST "/v1/shutdown", Nothing => One<Stopping>;
     /// Ends the daemon, and leaves the servers of leased branches to the next one.

@@ -4,6 +4,7 @@
 
 #[cfg(unix)]
 mod agent;
+mod attachment;
 mod branch;
 #[cfg(feature = "engines")]
 mod change;
@@ -137,6 +138,9 @@ enum Command {
     /// Let others in: tokens for PostgreSQL and HTTP clients on any machine
     #[command(subcommand, after_help = token::EXAMPLES)]
     Token(token::TokenCommand),
+    /// Have the console show functions, stores, packs and measurements, too
+    #[command(subcommand, after_help = attachment::EXAMPLES)]
+    Attachment(attachment::AttachmentCommand),
     #[cfg(feature = "engines")]
     /// Open the browser console, signed in
     #[command(after_help = console::EXAMPLES)]
@@ -235,6 +239,7 @@ fn run(cli: Cli, json: bool, matches: &ArgMatches) -> Result<ExitCode, Failure> 
         #[cfg(feature = "engines")]
         Command::Change(change) => context.wait(change::run(&context, change)),
         Command::Token(command) => context.wait(token::run(&context, command)),
+        Command::Attachment(command) => context.wait(attachment::run(&context, command)),
         #[cfg(feature = "engines")]
         Command::Console(options) => context.wait(console::run(&context, options)),
         Command::Login(options) => context.wait(login::login(&context, options)),

@@ -12,6 +12,7 @@ use duramen_api::model::{
     SnapshotView, SourceFingerprint, SourceView, Status, TakeSnapshot, TreeNode,
 };
 use duramen_api::{
+    attachments::{AddAttachment, Attachment},
     console::{MakeConsoleLink, NewConsoleLink},
     data_diff::DataDiff,
     doors::DoorsView,
@@ -90,6 +91,21 @@ impl Connection {
     /// not stopping already.
     pub async fn hand_over(&mut self) -> Result<Stopping, ClientError> {
         self.exchange(Route::to(Op::HandOver), Bytes::new()).await
+    }
+
+    /// What is attached, by name.
+    pub async fn attachments(&mut self) -> Result<Vec<Attachment>, ClientError> {
+        self.exchange(Route::to(Op::Attachments), Bytes::new()).await
+    }
+
+    /// Attaches something, to be looked at.
+    pub async fn add_attachment(&mut self, request: &AddAttachment) -> Result<Attachment, ClientError> {
+        self.post(Route::to(Op::AddAttachment), request).await
+    }
+
+    /// Takes an attachment away.
+    pub async fn remove_attachment(&mut self, name: &str) -> Result<Attachment, ClientError> {
+        self.exchange(Route::of(Op::RemoveAttachment, name), Bytes::new()).await
     }
 
     /// What listens for holders of tokens.

@@ -1,6 +1,7 @@
 //! What each request does: the router that finds it, and what of the engine answers it.
 
 use crate::{
+    attachments::Attached,
     caller::Caller,
     data_diff,
     doors::Doors,
@@ -48,6 +49,8 @@ const AUDIT_PAGE: usize = 100;
 pub(crate) struct Api {
     pub(crate) engine: Arc<Engine>,
     pub(crate) doors: Doors,
+    /// What is shown beside branches.
+    pub(crate) attachments: Attached,
     pub(crate) metrics: Metrics,
     /// Who follows what happens.
     pub(crate) followers: Followers,
@@ -219,6 +222,8 @@ impl Api {
                 self.orders.give(Order::HandOver);
                 json(&Stopping { stopping: true })
             }
+            Op::AddAttachment => self.add_attachment(call.read(body).await?),
+            Op::RemoveAttachment => self.remove_attachment(name),
             Op::Doors => json(&self.doors.view()),
             Op::Tokens => page::reply(call, self.doors.tokens()?.list(), |token| &token.name),
             Op::CreateToken => json(&self.doors.create_token(engine, call.read(body).await?)?),
@@ -268,6 +273,9 @@ impl Api {
             Op::Metrics => self.measured(),
             Op::Events => self.events(call, None),
             Op::AuditLog => self.audit_log(call).await,
+            Op::Attachments => {
+                page::reply(call, self.attachments.registry()?.list(), |attached| &attached.name)
+            }
             Op::Status => json(&engine.status()),
             Op::VerifyAudit => json(&engine.verify_audit().await?),
             Op::Generations => json(&engine.generations(call.name)?),

@@ -180,7 +180,10 @@ mod tests {
         assert_eq!(may_do(&Caller::Nobody), sorted(&[&OPEN]));
         let viewer = [OPEN.as_slice(), &OWN, &LISTS];
         assert_eq!(may_do(&visitor(Role::Viewer, &["a"])), sorted(&viewer));
-        assert_eq!(may_do(&visitor(Role::Viewer, &[])), sorted(&[&OPEN, &OWN, &LISTS, &[Op::Metrics]]));
+        assert_eq!(
+            may_do(&visitor(Role::Viewer, &[])),
+            sorted(&[&OPEN, &OWN, &LISTS, &[Op::Metrics, Op::Attachments]])
+        );
         let user = sorted(&[&OPEN, &OWN, &LISTS, &USE, &[Op::ExportBranch]]);
         assert_eq!(may_do(&visitor(Role::User, &["a"])), user);
         let admin = [
@@ -196,7 +199,7 @@ mod tests {
             Op::FingerprintSource,
         ];
         assert_eq!(may_do(&visitor(Role::Admin, &["a"])), sorted(&[&OPEN, &OWN, &LISTS, &USE, &admin]));
-        let all = [Op::Metrics, Op::Status, Op::VerifyAudit, Op::AuditLog];
+        let all = [Op::Metrics, Op::Attachments, Op::Status, Op::VerifyAudit, Op::AuditLog];
         assert_eq!(may_do(&visitor(Role::Admin, &[])), sorted(&[&OPEN, &OWN, &LISTS, &USE, &admin, &all]));
     }
 

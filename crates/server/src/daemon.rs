@@ -2,6 +2,7 @@
 
 use crate::{
     api::{self, Api},
+    attachments::Attached,
     caller,
     doors::{DoorError, Doors, Open},
     events::Followers,
@@ -170,6 +171,7 @@ async fn run(
     let api = Arc::new(Api {
         keys: Keys::default(),
         engine: Arc::clone(&engine),
+        attachments: Attached::open(&home),
         doors,
         metrics,
         followers: Followers::default(),

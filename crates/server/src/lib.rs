@@ -31,6 +31,7 @@ mod tls;
 pub mod tokens;
 
 mod api;
+mod attachments;
 mod caller;
 mod certificate;
 mod console;

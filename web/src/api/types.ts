@@ -3,7 +3,10 @@
 import type { components } from "./schema";
 
 type Schemas = components["schemas"];
+export type Attachment = Schemas["Attachment"];
+export type AuditEntry = Schemas["AuditEntry"];
 export type AuditVerification = Schemas["AuditVerification"];
+export type BranchSession = Schemas["BranchSession"];
 export type BranchEvidence = Schemas["BranchEvidence"];
 export type BranchView = Schemas["BranchView"];
 export type CreateBranch = Schemas["CreateBranch"];
@@ -17,6 +20,7 @@ export type GenerationView = Schemas["GenerationView"];
 export type QueryReply = Schemas["QueryReply"];
 export type QueryRequest = Schemas["QueryRequest"];
 export type SchemaDiff = Schemas["SchemaDiff"];
+export type SessionView = Schemas["SessionView"];
 export type SnapshotView = Schemas["SnapshotView"];
 export type SourceFingerprint = Schemas["SourceFingerprint"];
 export type SourceView = Schemas["SourceView"];

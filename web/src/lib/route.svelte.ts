@@ -60,3 +60,7 @@ export const route = new Route();
 /** The address of a branch's page, or of one of its parts. */
 export const toBranch = (name: string, part = ""): string =>
   `#/branches/${encodeURIComponent(name)}${part === "" ? "" : `/${part}`}`;
+
+/** The address of the page of something attached, or of one of its parts. */
+export const toAttached = (name: string, part = ""): string =>
+  `#/attached/${encodeURIComponent(name)}${part === "" ? "" : `/${part}`}`;

@@ -3,7 +3,7 @@
 import { ask, listen } from "../api/client";
 import { Refused, told } from "../api/problem";
 import { route } from "./route.svelte";
-import type { SessionView } from "../api/session";
+import type { SessionView } from "../api/types";
 
 const OVER = "Your session has ended. Sign in, and you are back where you were.";
 /** Waits between two attempts to reach a daemon that does not answer, in milliseconds. */

@@ -54,6 +54,7 @@ const TABLE: &[(&str, Kind, Owner, Group, u32)] = &[
     ("daemon.log", File, Owner::Daemon, Root, 0o600),
     // What leads a browser to the console, for some seconds.
     ("duramen-console-*.html", File, Owner::Daemon, Root, 0o600),
+    ("attachments.json", File, Owner::Daemon, Root, 0o600),
     ("key", File, Owner::Daemon, Root, 0o600),
     ("lost-writes", File, Owner::Daemon, Root, 0o600),
     ("leases.jsonl", File, Owner::Daemon, Root, 0o600),

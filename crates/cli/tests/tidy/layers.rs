@@ -27,7 +27,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("mcp", &["base", "api", "client"]),
     ("branches", &["base", "cage", "measure", "postgres", "changes", "schema", "carry", "api"]),
     ("functions", &["base", "postgres", "traces"]),
-    ("server", &["base", "postgres", "traces", "api", "client", "console", "mcp", "branches"]),
+    ("attachments", &["base", "postgres", "api"]),
+    ("server", &["base", "postgres", "traces", "api", "client", "console", "mcp", "branches", "attachments"]),
     ("reports", &["base", "measure"]),
     ("rehearse", &["base", "measure", "postgres", "api", "client", "reports"]),
     (

@@ -8,6 +8,10 @@ use crate::store::slice::Slice;
 
 /// Writes in a transaction.
 const WRITES: usize = 10;
+/// Of so many neighbouring pairs one is put anew beforehand: fewer than a leaf holds.
+const NEIGHBOURS: usize = 16;
+/// How many of these are in a commit.
+const UNSHARED_AT_ONCE: usize = 1000;
 
 /// What a transaction is kept apart from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +38,15 @@ pub(crate) fn commit(slice: &mut Slice<'_>, isolation: Isolation) -> Result<(), 
     let rows = slice.level.sizes.rows;
     let mut missing = 0;
     let mut last = None;
+    // Leaves that branches of operations before still share are copied by whoever writes to them first. That is no transaction's.
+    let numbers: Vec<u64> = (0..rows).step_by(NEIGHBOURS).collect();
+    for numbers in numbers.chunks(UNSHARED_AT_ONCE) {
+        main.transact(|tx| {
+            numbers.iter().try_for_each(|number| {
+                tx.kv().put(Key::from_number(*number).as_str(), pool.value(&mut rng, VALUE_BYTES)).map(drop)
+            })
+        })?;
+    }
     slice.begin()?;
     while slice.more() {
         let keys: Vec<Key> = (0..WRITES).map(|_| Key::from_number(rng.u64(0..rows))).collect();
