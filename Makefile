@@ -16,7 +16,7 @@ OUT ?= out
 # For workspaces of their own, which share it.
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 
-.PHONY: help setup build web web-if-possible test-web demo dist dist-arm test-dist test-client test-clients test-python test test-cgroups test-extensions test-majors test-otlp test-volumes check check-extra bench bench-router bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z peers-memory peers-functions soak fmt clean-home release bench-scale bench-changes bench-follow test-parquet test-s3 test-typescript test-deploy setup-clients test-go bench-pytest bench-masking bench-history bench-memory bench-store-history bench-store-index test-native test-long
+.PHONY: help setup build web web-if-possible test-web bench-web demo dist dist-arm test-dist test-client test-clients test-python test test-cgroups test-extensions test-majors test-otlp test-volumes check check-extra bench bench-router bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z peers-memory peers-functions soak fmt clean-home release bench-scale bench-changes bench-follow test-parquet test-s3 test-typescript test-deploy setup-clients test-go bench-pytest bench-masking bench-history bench-memory bench-store-history bench-store-index test-native test-long
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -84,10 +84,14 @@ test-typescript: setup ## the TypeScript client and its fixtures for Vitest, aga
 	cd bindings/typescript && { test -d node_modules || npm ci --ignore-scripts --no-audit --no-fund; } && \
 		DURAMEN_PROGRAM=$(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/debug/duramen npm test
 
-test-web: setup web ## the console in a browser, against a daemon with real branches (root, Debian's chromium; PICTURES=1: those of docs, too)
+test-web: setup web ## the console in a browser, against a daemon with real branches (root, Debian's chromium; PICTURES=1: those of docs, too; BRANCHES=5000)
 	$(CARGO) build -p duramen-cli
-	export PATH="$$(scripts/web --path):$$PATH" DURAMEN_PROGRAM=$(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/debug/duramen $(if $(PICTURES),DURAMEN_PICTURES=1); \
+	export PATH="$$(scripts/web --path):$$PATH" DURAMEN_PROGRAM=$(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/debug/duramen $(if $(PICTURES),DURAMEN_PICTURES=1) DURAMEN_BRANCHES=$(or $(BRANCHES),200); \
 		cd web && $$DURAMEN_PROGRAM openapi | node generate.js | diff - src/api/schema.ts && npm test
+
+bench-web: setup web release ## how soon the console's first view is there, by Lighthouse (root, Debian's chromium; fetches packages)
+	export PATH="$$(scripts/web --path):$$PATH" DURAMEN_PROGRAM=$(abspath $(BIN)) DURAMEN_OUT=$(abspath $(OUT)); \
+		cd web/bench && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && ../node_modules/.bin/playwright test
 
 test-deploy: setup ## what is in deploy/: schemas, options, routes, paths, and daemons that serve with it (needs venv, openssl; fetches packages)
 	$(CARGO) build -p duramen-cli

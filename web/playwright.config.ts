@@ -9,6 +9,8 @@ export default defineConfig({
   forbidOnly: true,
   reporter: "list",
   outputDir: "test-results",
+  // Fonts are the system's: the kept pictures are of Debian 12 with fonts-dejavu-core.
+  snapshotPathTemplate: "{testDir}/screens/{arg}{ext}",
   use: {
     browserName: "chromium",
     launchOptions: { executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] },

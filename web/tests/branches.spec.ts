@@ -233,29 +233,36 @@ test("what happens elsewhere is seen here, and a page that is hidden asks for no
   await expect(page.getByRole("link", { name: "unseen" })).toBeVisible();
 });
 
-test("two hundred branches: few in the page, found by a word, walked by keys", async ({ signedIn: page, house }) => {
-  test.setTimeout(240_000);
-  const names = Array.from({ length: 200 }, (_, at) => `many-${String(at).padStart(3, "0")}`);
-  const left = [...names];
-  await Promise.all(Array.from({ length: 8 }, async () => {
-    for (let name = left.pop(); name !== undefined; name = left.pop()) await house.branch(name, { wait_ms: 120_000 });
-  }));
-  await goTo(page, house, "branches");
-  await expect(page.getByText(/^2\d\d branches$/)).toBeVisible();
-  const rows = page.getByRole("table", { name: "Branches" }).getByRole("row");
-  expect(await rows.count()).toBeLessThan(50);
-  await page.keyboard.press("/");
-  await page.keyboard.type("many-19");
-  await expect(page.getByText("10 of 2")).toBeVisible();
-  await page.keyboard.press("ArrowDown");
-  await page.keyboard.press("ArrowDown");
-  await page.keyboard.press("Enter");
-  await expect(page.getByRole("heading", { name: "many-191" })).toBeVisible();
-  await page.keyboard.press("Escape");
-  await expect(page.getByRole("heading", { name: "Branches" })).toBeVisible();
-  await page.getByRole("region", { name: "Branches" }).evaluate((node) => (node.scrollTop = node.scrollHeight));
-  await expect(page.getByRole("link", { name: "many-199" })).toBeVisible();
-  await Promise.all(Array.from({ length: 4 }, async (_, part) => {
-    for (const name of names.filter((_each, at) => at % 4 === part)) await house.api("DELETE", `/v1/branches/${name}`);
-  }));
+test("what a branch changed is tried, merged, and becomes the next generation", async ({ signedIn: page, house }) => {
+  const parent = await house.branch("carry-parent");
+  const child = await house.branch("carry-child", { from: parent, source: undefined });
+  await house.query(child, "update customers set name = 'Ada' where id = 7", "insert into notes values (100, '{}')");
+  await house.query(parent, "update customers set name = 'Grace' where id = 7");
+  await goTo(page, house, `branches/${child}/carry`);
+  await expect(page.getByRole("combobox", { name: /^Into/ })).toHaveValue(parent);
+  const merge = page.getByRole("button", { name: "Merge", exact: true });
+  await expect(merge).toBeDisabled();
+  await page.getByRole("button", { name: "Try", exact: true }).click();
+  await expect(page.getByText("There are conflicts. Nothing was written.")).toBeVisible();
+  const conflict = page.getByRole("region", { name: "Conflict 1" });
+  await expect(conflict.getByRole("row", { name: /name/ })).toContainText("Customer 7");
+  await expect(conflict.getByRole("row", { name: /name/ })).toContainText("Grace");
+  await expect(conflict.getByRole("row", { name: /name/ })).toContainText("Ada");
+  await expect(merge).toBeDisabled();
+  await page.getByRole("combobox", { name: /^Conflicts/ }).selectOption("theirs");
+  await page.getByRole("button", { name: "Try", exact: true }).click();
+  await expect(page.getByText("It can be merged. Nothing was written yet.")).toBeVisible();
+  // What was not tried is not merged.
+  await page.getByRole("combobox", { name: /^Conflicts/ }).selectOption("ours");
+  await expect(merge).toBeDisabled();
+  await page.getByRole("combobox", { name: /^Conflicts/ }).selectOption("theirs");
+  await merge.click();
+  await expect(page.getByText("It is merged.")).toBeVisible();
+  const reply = await house.api<{ results: { rows: unknown[][] }[] }>("POST", `/v1/branches/${parent}/query`, { sql: "select name from customers where id = 7" });
+  expect(JSON.stringify(reply)).toContain("Ada");
+
+  await page.getByRole("button", { name: "Promote" }).click();
+  await page.getByRole("dialog").getByRole("textbox").fill(child);
+  await page.getByRole("dialog").getByRole("button", { name: "Promote" }).click();
+  await expect(page.getByText(/It is generation \d+ of shop/)).toBeVisible({ timeout: 60_000 });
 });

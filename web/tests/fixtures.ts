@@ -36,15 +36,15 @@ export class House {
     readonly viewer: string,
   ) {}
 
-  static async open(): Promise<House> {
-    const daemon = await Daemon.open();
+  static async open(...options: string[]): Promise<House> {
+    const daemon = await Daemon.open(...options);
     for (const [name, script, hot] of [["shop", SHOP, "3"], ["traps", TRAPS, "1"]] as const) {
       const file = join(daemon.folder, `${name}.sql`);
       writeFileSync(file, script);
       chmodSync(file, 0o644);
       await daemon.run("source", "add", name, "--script", file, "--hot", hot);
     }
-    const admin = await daemon.token("ada", "--role", "admin", "--max-branches", "1000");
+    const admin = await daemon.token("ada", "--role", "admin", "--max-branches", "10000");
     const viewer = await daemon.token("vera", "--role", "viewer");
     const at = `http://${daemon.http}/`;
     return new House(daemon, at, admin, viewer);

@@ -4,31 +4,13 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import type { Page } from "@playwright/test";
-import { expect, goTo, test, type House } from "./fixtures";
+import { expect, goTo, test } from "./fixtures";
+import { furnish, settled } from "./furniture";
 
 const ROOT = join(dirname(fileURLToPath(import.meta.url)), "..");
 const RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
 const PLACES = ["", "branches", "branches/fix-totals", "branches/fix-totals/sql", "branches/fix-totals/tables",
-  "branches/fix-totals/definitions", "branches/fix-totals/rows", "branches/fix-totals/evidence", "branches/fix-totals/sessions", "access"];
-
-async function furnish(house: House): Promise<void> {
-  const { length } = await house.api<{ name: string }[]>("GET", "/v1/branches").then((all) => all.filter(({ name }) => name === "fix-totals"));
-  if (length > 0) return;
-  await house.branch("fix-totals", { policy: "ddl" });
-  await house.query("fix-totals", "alter table customers add column phone text", "update orders set total = round(total * 1.19, 2) where id between 40 and 46", "delete from notes where id = 4");
-  await house.api("POST", "/v1/branches/fix-totals/snapshots", { name: "before-rounding" });
-  await house.branch("fix-totals-review", { from: "fix-totals", source: undefined });
-  await house.branch("fix-totals-ci", { from: "fix-totals", source: undefined });
-  await house.branch("nightly-report", { policy: "read-only" });
-  await house.branch("pr-1204");
-  await house.api("POST", "/v1/branches/nightly-report/protect", { protected: true });
-}
-
-async function settled(page: Page): Promise<void> {
-  await expect(page.getByRole("heading").first()).toBeVisible();
-  await expect(page.locator(".wait")).toHaveCount(0);
-  await page.waitForTimeout(300);
-}
+  "branches/fix-totals/definitions", "branches/fix-totals/rows", "branches/fix-totals/carry", "branches/fix-totals/evidence", "branches/fix-totals/sessions", "attached", "access"];
 
 async function noViolation(page: Page, what: string): Promise<void> {
   const { violations } = await new AxeBuilder({ page }).withTags(RULES).analyze();

@@ -24,11 +24,12 @@ export class Daemon {
   private constructor(
     readonly http: string,
     readonly router: string,
+    readonly options: string[],
   ) {}
 
-  /** With its source. */
-  static async open(): Promise<Daemon> {
-    const daemon = new Daemon(await freeAddress(), await freeAddress());
+  /** With its source, and options of `duramen serve` beside the usual ones. */
+  static async open(...options: string[]): Promise<Daemon> {
+    const daemon = new Daemon(await freeAddress(), await freeAddress(), options);
     chmodSync(daemon.folder, 0o755);
     const script = join(daemon.folder, "app.sql");
     writeFileSync(script, SCRIPT);
@@ -49,7 +50,8 @@ export class Daemon {
 
   /** Starts it, and waits until it serves. */
   async start(): Promise<void> {
-    const listen = ["--http-listen", this.http, "--pg-listen", this.router, "--volume-size", "3G"];
+    const size = this.options.includes("--volume-size") ? [] : ["--volume-size", "3G"];
+    const listen = ["--http-listen", this.http, "--pg-listen", this.router, ...size, ...this.options];
     const log = openSync(this.log, "a");
     const started = spawn(PROGRAM, ["--home", this.home, "serve", ...listen], { stdio: ["ignore", "pipe", log] });
     this.#process = started;

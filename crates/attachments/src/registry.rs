@@ -148,7 +148,7 @@ impl Registry {
     /// [`RegistryError`]: the name, what is at the place, or the file.
     pub fn add(&self, wanted: AddAttachment) -> Result<Attachment, RegistryError> {
         let AddAttachment { name, kind, at } = wanted;
-        names::check("attachment", &name)?;
+        names::check("thing to attach", &name)?;
         check(kind, &at).map_err(|cause| RegistryError::Unfit { at: without_password(&at), kind, cause })?;
         let mut kept = self.lock();
         if kept.contains_key(&name) {

@@ -5,7 +5,8 @@ use crate::{
     failure::Failure,
     output,
 };
-use duramen_api::console::MakeConsoleLink;
+use duramen_api::console::{MakeConsoleLink, NewConsoleLink};
+use duramen_client::Connection;
 use rustix::system;
 use std::{
     env, fs,
@@ -36,8 +37,17 @@ pub(crate) struct Console {
     no_open: bool,
 }
 
-pub(crate) async fn run(context: &Context, console: Console) -> Outcome {
-    let mut connection = context.client_here().connect().await?;
+/// A link that signs a browser in, and what it is good for.
+pub(crate) struct Link {
+    made: NewConsoleLink,
+    /// The door.
+    address: SocketAddr,
+    /// The whole address, on this machine.
+    pub(crate) url: String,
+}
+
+/// Makes a link for a token, or for one that is made for it.
+pub(crate) async fn link(connection: &mut Connection, token: Option<String>) -> Result<Link, Failure> {
     let Some(http) = connection.doors().await?.http else {
         return Err(Failure::Other(
             "the daemon has no HTTP door, at which browsers come in; start it with one: duramen serve --http-listen \
@@ -45,9 +55,14 @@ pub(crate) async fn run(context: &Context, console: Console) -> Outcome {
                 .to_owned(),
         ));
     };
-    let made = connection.make_console_link(&MakeConsoleLink { token: console.token }).await?;
-    let with_link = |address: String| format!("{address}#link={}", made.link);
-    let url = with_link(http.address_here());
+    let made = connection.make_console_link(&MakeConsoleLink { token }).await?;
+    let url = with_link(&http.address_here(), &made);
+    Ok(Link { made, address: http.address, url })
+}
+
+pub(crate) async fn run(context: &Context, console: Console) -> Outcome {
+    let mut connection = context.client_here().connect().await?;
+    let Link { made, address, url } = link(&mut connection, console.token).await?;
     if context.json {
         output::json(&serde_json::json!({
             "url": url, "token": made.token.name, "expires_at": made.expires_at,
@@ -55,14 +70,18 @@ pub(crate) async fn run(context: &Context, console: Console) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     output::line(&url);
-    if let Some(there) = elsewhere(http.address) {
-        output::line(format_args!("from another machine: {}", with_link(there)));
+    if let Some(there) = elsewhere(address) {
+        output::line(format_args!("from another machine: {}", with_link(&there, &made)));
     }
     output::line(format_args!("signs a browser in as {}, once, within a minute", made.token.name));
     if !console.no_open && has_display() {
         open(&context.home, &url).await;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn with_link(address: &str, made: &NewConsoleLink) -> String {
+    format!("{address}#link={}", made.link)
 }
 
 /// The address for other machines, where the door listens at all of its own.
@@ -95,7 +114,8 @@ async fn open(home: &Path, url: &str) {
     }
 }
 
-fn leading_to(home: &Path, url: &str) -> std::io::Result<PathBuf> {
+/// A file that leads a browser to an address, which no other user reads.
+pub(crate) fn leading_to(home: &Path, url: &str) -> std::io::Result<PathBuf> {
     // Browsers that are confined read files of the user's own, and not of a hidden folder.
     let folder = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|folder| folder.is_dir());
     let name = format!("duramen-console-{}.html", duramen_base::entropy::token(8));

@@ -1,6 +1,7 @@
 //! `duramen demo`: every part of Duramen on real data, in a home of its own that is gone afterwards.
 
 mod branches;
+mod console;
 mod home;
 mod suite;
 
@@ -27,7 +28,8 @@ Examples:
   duramen demo --part branches --rounds 1 --concurrency 20 --rows 10k
   duramen demo --out /tmp/demo --part store,packs
 
-It writes the evidence (NAME.json) and the report (NAME.html) of each part to --out, and site.html for all of them.
+It writes the evidence (NAME.json) and the report (NAME.html) of each part to --out, and site.html for all of them. With branches it
+ends at the console: at a terminal it waits until you have looked around, and if there is a Chromium a picture is left in console.png.
 Exit status: 1 when a check failed, 3 when a measurement was invalid";
 
 #[derive(Debug, clap::Args)]
@@ -88,22 +90,21 @@ pub(crate) async fn run(context: &Context, demo: Demo) -> Outcome {
     let story = Story { narrate: !context.json };
     std::fs::create_dir_all(&demo.out).map_err(Failure::io("make the directory", &demo.out))?;
     let parts = if demo.parts.is_empty() { Part::value_variants() } else { &demo.parts };
-    let mut measured = Vec::new();
-    for part in parts {
-        let documents = part.documents(&demo.out);
-        let evidence = match suite::script(*part) {
-            Some(script) => suite::show(context, &story, *part, script, documents).await?,
-            None => of_branches(context, &story, &demo, documents).await?,
-        };
-        measured.push((*part, evidence));
+    let home = match parts.contains(&Part::Branches) {
+        true => Some(DemoHome::make(&context.home).await?),
+        false => None,
+    };
+    let shown = show(context, &story, &demo, parts, home.as_ref()).await;
+    // Whatever ended it, its home is cleared.
+    let cleared = match home {
+        Some(home) => home.remove().await,
+        None => Ok(()),
+    };
+    let measured = shown?;
+    cleared?;
+    if parts.contains(&Part::Branches) {
+        story.say("\nThe demo's daemon, servers, mounts and files are gone.");
     }
-    let site = demo.out.join("site.html");
-    let documents: Vec<PathBuf> =
-        measured.iter().map(|(part, _)| part.documents(&demo.out)[0].clone()).collect();
-    lab::write_site(&documents, &site)?;
-    story.heading("What was shown");
-    story.say(&closing(&measured, &demo.out));
-    story.say(&format!("one page over all of it: {}", site.display()));
     if context.json {
         let all: Vec<&Evidence> = measured.iter().map(|(_, evidence)| evidence).collect();
         output::json(&all)?;
@@ -116,24 +117,45 @@ pub(crate) async fn run(context: &Context, demo: Demo) -> Outcome {
     })
 }
 
-async fn of_branches(
+/// Shows the parts, and then the console, if branches are among them.
+async fn show(
     context: &Context,
     story: &Story,
     demo: &Demo,
-    documents: [PathBuf; 2],
-) -> Result<Evidence, Failure> {
-    let home = DemoHome::make(&context.home).await?;
-    // Whatever ends it, its home is cleared.
-    let result = tokio::select! {
-        result = branches::show(story, &home.dir, demo, documents) => result,
-        () = interruption() => Err(interrupted()),
-    };
-    let cleared = home.remove().await;
-    let evidence = result?;
-    cleared?;
-    lab::file(&context.home, &evidence);
-    story.say("\nThe demo's daemon, servers, mounts and files are gone.");
-    Ok(evidence)
+    parts: &[Part],
+    home: Option<&DemoHome>,
+) -> Result<Vec<(Part, Evidence)>, Failure> {
+    let mut measured = Vec::new();
+    for part in parts {
+        let documents = part.documents(&demo.out);
+        let evidence = match (suite::script(*part), home) {
+            (Some(script), _) => suite::show(context, story, *part, script, documents).await?,
+            (None, None) => continue,
+            (None, Some(home)) => {
+                let evidence = tokio::select! {
+                    result = branches::show(story, &home.dir, demo, documents) => result?,
+                    () = interruption() => return Err(interrupted()),
+                };
+                lab::file(&context.home, &evidence);
+                evidence
+            }
+        };
+        measured.push((*part, evidence));
+    }
+    let site = demo.out.join("site.html");
+    let documents: Vec<PathBuf> =
+        measured.iter().map(|(part, _)| part.documents(&demo.out)[0].clone()).collect();
+    lab::write_site(&documents, &site)?;
+    story.heading("What was shown");
+    story.say(&closing(&measured, &demo.out));
+    story.say(&format!("one page over all of it: {}", site.display()));
+    if let Some(home) = home {
+        tokio::select! {
+            result = console::show(story, &home.dir, demo) => result?,
+            () = interruption() => {}
+        }
+    }
+    Ok(measured)
 }
 
 fn interrupted() -> Failure {

@@ -114,8 +114,8 @@ export async function post<T>(path: string, body?: unknown, signal?: AbortSignal
 }
 
 /** The lines of a reply that is a stream of them, as they come. */
-export async function* lines<T>(path: string, signal: AbortSignal): AsyncGenerator<T> {
-  const reply = await send("GET", path, { signal });
+export async function* lines<T>(path: string, signal: AbortSignal, method: "GET" | "POST" = "GET"): AsyncGenerator<T> {
+  const reply = await send(method, path, { signal });
   if (reply.body === null) return;
   const reader = reply.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";

@@ -4,6 +4,34 @@ export type paths = Record<string, never>;
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /** @description Something that is attached. */
+        Attachment: {
+            /** @description Where it is; a URL without its password. */
+            at: string;
+            /**
+             * Format: date-time
+             * @description Since when.
+             */
+            attached_at: string;
+            /** @description What it is. */
+            kind: components["schemas"]["AttachmentKind"];
+            /** @description Its name. */
+            name: string;
+        };
+        /**
+         * @description What is attached.
+         * @enum {string}
+         */
+        AttachmentKind: "functions" | "store" | "pack" | "lab";
+        /** @description `GET /v1/audit`: an entry of the audit log. */
+        AuditEntry: {
+            /** @description All that the log says of it, with `event` and `at`, its time. */
+            entry: Record<string, never>;
+            /** @description What happened: `leased`, `destroyed` ... */
+            event: string;
+            /** @description Where it stands in the log. The entries before it are those of `before` this position. */
+            position: string;
+        };
         /** @description The result of checking the audit log. */
         AuditVerification: {
             /**
@@ -41,6 +69,38 @@ export interface components {
             /** @description The live source now. */
             source_now: components["schemas"]["SourceFingerprint"];
             table?: components["schemas"]["WatchedTable"] | null;
+        };
+        /** @description `GET /v1/branches/{name}/sessions`: a session in a branch's server. */
+        BranchSession: {
+            /** @description Where the client is, if it came over a network. Those that come by the router or the daemon have none. */
+            address?: string | null;
+            /** @description What the client calls itself. */
+            application?: string | null;
+            /**
+             * Format: date-time
+             * @description When it began.
+             */
+            began_at: string;
+            /** @description The database that it is in. */
+            database: string;
+            /**
+             * Format: int32
+             * @description Its process, by which it is named.
+             */
+            process: number;
+            /** @description The role as which it runs. */
+            role: string;
+            /**
+             * Format: date-time
+             * @description Since when it is in its state.
+             */
+            since?: string | null;
+            /** @description `active`, `idle`, `idle in transaction` ... */
+            state?: string | null;
+            /** @description The statement that runs, or the last one, cut at 1,000 characters. */
+            statement?: string | null;
+            /** @description What it waits for, if it does: `Lock: relation`, `Timeout: PgSleep` ... */
+            waits_for?: string | null;
         };
         /** @description A leased branch. It never holds the source's address. */
         BranchView: {
@@ -647,6 +707,125 @@ export interface components {
             /** @default null */
             subset?: components["schemas"]["Subset"] | null;
         };
+        /** @description `POST /v1/branches/{name}/merge`: the branch in the path is the child. */
+        MergeBranch: {
+            /** @description Whether all of it is done and taken back. */
+            dry_run?: boolean;
+            /** @description What equal changes are. */
+            equal?: components["schemas"]["MergeEqual"];
+            /** @description The branch that gets the changes: the one that the child was made of, or one that was made of the same. */
+            into: string;
+            /** @description What becomes of conflicts. */
+            strategy?: components["schemas"]["MergeStrategy"];
+            /** @description What triggers of the parent do. */
+            triggers?: components["schemas"]["MergeTriggers"];
+        };
+        /** @description A conflict. */
+        MergeConflict: {
+            /** @description The columns that are concerned. */
+            columns: components["schemas"]["MergeValues"][];
+            /** @description What identifies the row, if it is about one. */
+            key: components["schemas"]["MergeKey"][];
+            /** @description All of it in words. */
+            message: string;
+            /** @description Why: `changed`, `same-change`, `deleted-by-parent`, `deleted-by-child`, `inserted`, `too-few`, `constraint` or `structure`. */
+            reason: string;
+            /** @description The schema of the table; empty if it is not known. */
+            schema: string;
+            /** @description Its name. */
+            table: string;
+            /** @description Whose side was taken, `ours` or `theirs`; null if nothing answers it. */
+            taken?: string | null;
+        };
+        /**
+         * @description What it is when both sides changed a column to the same value.
+         * @enum {string}
+         */
+        MergeEqual: "agree" | "conflict";
+        /** @description A column and its value; null is NULL. */
+        MergeKey: {
+            /** @description The column. */
+            column: string;
+            /** @description Its value as text, cut off if it is long. */
+            value?: string | null;
+        };
+        /** @description A merge, told. */
+        MergeReport: {
+            /** @description What both were compared with, in words. */
+            base: string;
+            /** @description The child's name. */
+            child: string;
+            /** @description The first conflicts, also those that a strategy answered. */
+            conflicts: components["schemas"]["MergeConflict"][];
+            /**
+             * Format: date-time
+             * @description When it was merged, if it was before.
+             */
+            merged_at?: string | null;
+            /** @description Whether there are more. */
+            more_conflicts: boolean;
+            /** @description The parent's. */
+            parent: string;
+            /**
+             * Format: int64
+             * @description Sequences that the child had moved on, and that were moved on.
+             */
+            sequences: number;
+            /** @description The statements that changed definitions, or would. */
+            statements: string[];
+            /** @description What came of it. */
+            status: components["schemas"]["MergeStatus"];
+            /** @description Tables whose rows were written, or would be. */
+            tables: components["schemas"]["MergedTable"][];
+        };
+        /**
+         * @description What came of a merge.
+         * @enum {string}
+         */
+        MergeStatus: "merged" | "would-merge" | "already-merged" | "nothing-to-do" | "conflicts";
+        /**
+         * @description What becomes of conflicts.
+         * @enum {string}
+         */
+        MergeStrategy: "fail" | "ours" | "theirs";
+        /**
+         * @description What triggers of the parent do.
+         * @enum {string}
+         */
+        MergeTriggers: "refuse" | "fire" | "off";
+        /** @description A column's values in the base, the parent and the child, cut off where they are long; null is NULL, or that there is no row. */
+        MergeValues: {
+            /** @description In what the child was made of. */
+            base?: string | null;
+            /** @description The column. */
+            column: string;
+            /** @description In the parent. */
+            ours?: string | null;
+            /** @description In the child. */
+            theirs?: string | null;
+        };
+        /** @description What was done to a table, or would be. */
+        MergedTable: {
+            /**
+             * Format: int64
+             * @description Rows that went.
+             */
+            deleted: number;
+            /**
+             * Format: int64
+             * @description Rows that came.
+             */
+            inserted: number;
+            /** @description Its name. */
+            name: string;
+            /** @description Its schema. */
+            schema: string;
+            /**
+             * Format: int64
+             * @description Rows that changed.
+             */
+            updated: number;
+        };
         /** @description How far a number is moved. */
         Noise: {
             /**
@@ -754,6 +933,25 @@ export interface components {
             title?: string;
             /** @description `about:blank`: what kind of problem it is, is said by `code`. */
             type?: string;
+        };
+        /** @description A line of a streamed reply of a long operation (import, refresh): progress, then the result or an error. */
+        Progress: {
+            /** @description What is being done, and how far it is (0 to 1) where that is known. */
+            step: {
+                /** @description What is being done. */
+                doing: string;
+                /**
+                 * Format: double
+                 * @description The fraction that is done.
+                 */
+                fraction?: number | null;
+            };
+        } | {
+            /** @description The operation ended well. */
+            done: components["schemas"]["SourceView"];
+        } | {
+            /** @description The operation failed. */
+            failed: components["schemas"]["ErrorBody"];
         };
         /** @description The branch that a generation was. */
         PromotedBranch: {
@@ -990,6 +1188,27 @@ export interface components {
             name: string;
             /** @description `data loss`, `may fail`, `rewrite`, `lock`, or `by hand` where no statement is written. */
             risk: string;
+        };
+        /** @description The reply to `GET /v1/session`. */
+        SessionView: {
+            /**
+             * Format: date-time
+             * @description When it ends unless it is used. `None`: when the token is revoked.
+             */
+            ends_at?: string | null;
+            /** @description The requests that it may make, by their names in the OpenAPI document. */
+            operations: string[];
+            /** @description Whether data that is not masked is shown where the holder is. */
+            sees_unmasked: boolean;
+            /**
+             * Format: date-time
+             * @description When the session began. `None`: each request shows the token itself.
+             */
+            signed_in_at?: string | null;
+            /** @description The token: its role, its sources, its limits. */
+            token: components["schemas"]["Token"];
+            /** @description The daemon's version. */
+            version: string;
         };
         /** @description How far the dates of a person are moved. */
         Shift: {

@@ -22,12 +22,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-const SOURCE: &str = "flights";
-const BRANCH: &str = "demo";
+pub(super) const SOURCE: &str = "flights";
+pub(super) const BRANCH: &str = "demo";
 /// Branches that are made without the pool, for comparison.
 const COLD: u32 = 20;
 /// A deletion that touches no other table.
-const DELETION: &str = "DELETE FROM flights WHERE dest = 'LAX'";
+pub(super) const DELETION: &str = "DELETE FROM flights WHERE dest = 'LAX'";
 /// What the demo asks of real data: the carriers with the worst delays.
 const QUESTION: &str = "SELECT a.name AS carrier, count(*) AS flights, \
      round(avg(f.arr_delay)::numeric, 1) AS mean_delay_min \
@@ -41,7 +41,7 @@ pub(super) async fn show(
     [json, html]: [PathBuf; 2],
 ) -> Result<Evidence, Failure> {
     story.heading("A daemon of its own");
-    let daemon = start(home, demo).await?;
+    let daemon = start(home, demo, &[]).await?;
     let mut connection = daemon.client().connect().await?;
     let status = connection.status().await?;
     story.say(&format!(
@@ -122,14 +122,15 @@ fn prove(story: &Story, before: &SourceFingerprint, after: &SourceFingerprint) -
     Ok(())
 }
 
-async fn start(home: &Path, demo: &Demo) -> Result<Daemon, Failure> {
+/// Starts a daemon of a home.
+pub(super) async fn start(home: &Path, demo: &Demo, more: &[&str]) -> Result<Daemon, Failure> {
     let volumes = match demo.volumes {
         VolumesName::Auto => "auto",
         VolumesName::Btrfs => "btrfs",
         VolumesName::Reflink => "reflink",
         VolumesName::Copy => "copy",
     };
-    let args = ["--volumes".to_owned(), volumes.to_owned()];
+    let args: Vec<String> = ["--volumes", volumes].iter().chain(more).map(|arg| (*arg).to_owned()).collect();
     let program = lab::own_program()?;
     let log = home.join("daemon.log");
     let work = Daemon::spawn(&program, home, &args, &log);

@@ -2,6 +2,7 @@
 //! `docs/design/doors.md`.
 
 mod agents;
+mod attachments;
 mod certificates;
 mod client;
 mod console;
