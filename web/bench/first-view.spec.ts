@@ -34,7 +34,7 @@ for (const form of ["desktop", "mobile"] as const)
       // As on this machine and its network, not a slower one's: what is measured is the page.
       const reply = await lighthouse(
         house.at,
-        { port, output: "json", logLevel: "error", disableStorageReset: true, throttlingMethod: "provided", formFactor: form, screenEmulation: form === "desktop" ? { mobile: false, width: 1280, height: 800, deviceScaleFactor: 1, disabled: false } : { mobile: true, width: 390, height: 844, deviceScaleFactor: 2, disabled: false } },
+        { port, output: "json", logLevel: "error", disableStorageReset: true, maxWaitForLoad: 8000, throttlingMethod: "provided", formFactor: form, screenEmulation: form === "desktop" ? { mobile: false, width: 1280, height: 800, deviceScaleFactor: 1, disabled: false } : { mobile: true, width: 390, height: 844, deviceScaleFactor: 2, disabled: false } },
         { extends: "lighthouse:default", settings: { onlyCategories: ["performance", "accessibility", "best-practices"] } },
       );
       if (reply === undefined) throw new Error("Lighthouse gave no reply");

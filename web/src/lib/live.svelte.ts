@@ -111,6 +111,11 @@ export class Thing<T> {
 
   constructor(readonly options: Kind = {}) {}
 
+  /** Whether it has come, or it is known why not. */
+  get known(): boolean {
+    return this.value !== undefined || this.error !== undefined;
+  }
+
   /** What to say of the error, if there is one. */
   get problem(): string {
     return this.error === undefined ? "" : told(this.error);
