@@ -1,3 +1,4 @@
 import { defineConfig } from "@playwright/test";
+import base from "../playwright.config.ts";
 
-export default defineConfig({ testDir: ".", workers: 1, reporter: "list", outputDir: "../test-results/bench" });
+export default defineConfig({ ...base, testDir: ".", outputDir: "../test-results/bench" });

@@ -48,6 +48,12 @@ export class Daemon {
     return join(this.home, "doors/certificate.pem");
   }
 
+  /** Its process. */
+  get pid(): number {
+    if (this.#process?.pid === undefined) throw new Error("it does not run");
+    return this.#process.pid;
+  }
+
   /** Starts it, and waits until it serves. */
   async start(): Promise<void> {
     const size = this.options.includes("--volume-size") ? [] : ["--volume-size", "3G"];
