@@ -7,14 +7,12 @@
 //! | module | what it measures |
 //! | --- | --- |
 //! | [`branches`] | PostgreSQL branches out of the prepared pool, a hundred at once |
-//! | [`compare`] | nothing itself: it compares what two variants measured |
 //! | [`functions`] | durable functions under load, against kills, and over time |
 //! | [`lineage`] | branches of branches, in the shapes of BranchBench |
 //! | [`packs`] | access graphs in one file, against SQLite |
 //! | [`store`] | every operation of the embedded store at every level of durability |
 
 pub mod branches;
-pub mod compare;
 pub mod functions;
 pub mod lineage;
 pub mod packs;

@@ -23,6 +23,7 @@ use serde::Serialize;
 use crate::document::in_order;
 use crate::{config_digest, machine_id, Document};
 
+pub use crate::compare::Better;
 pub use page::{page, rows, HEADERS};
 pub use text::{print_figures, print_series};
 
@@ -32,17 +33,6 @@ pub const LEAST_RUNS: usize = 6;
 pub const MOST_RECENT: usize = 5;
 /// The share of the changes told that may be chance.
 pub const RATE: f64 = 0.05;
-
-/// Which direction of a figure is better.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Better {
-    /// Less is better.
-    Lower,
-    /// More is better.
-    Higher,
-    /// Neither.
-    Neither,
-}
 
 /// Tells which direction of a figure is better, by its name and unit.
 pub type Judge<'a> = &'a dyn Fn(&str, &str) -> Better;

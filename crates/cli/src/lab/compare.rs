@@ -8,8 +8,8 @@ use crate::{
 };
 use clap::Args;
 use duramen_base::entropy;
-use duramen_lab::compare::{cells, compare, method, print_table, Comparison, Row, Verdict};
 use duramen_measure::evidence::Evidence;
+use duramen_reports::compare::{cells, compare, method, print_table, Comparison, Row, Verdict};
 use duramen_reports::markdown;
 use serde::Serialize;
 use std::{

@@ -6,13 +6,13 @@ use crate::{
     output,
 };
 use clap::{Args, Subcommand};
-use duramen_lab::compare::{self, Better as LabBetter};
 use duramen_measure::{evidence::Evidence, host::Machine};
 use duramen_reports::{
+    compare::better,
     history::{Filed, History, MOST_RUNS},
     machine_id,
     page::Report,
-    trends::{self, Better, Series},
+    trends::{self, Series},
     Document,
 };
 use serde::Serialize;
@@ -105,15 +105,6 @@ pub(super) fn file(home: &Path, evidence: &Evidence) -> Option<PathBuf> {
     }
 }
 
-/// Which direction of a figure is better, as the suites tell.
-pub(super) fn judge(name: &str, unit: &str) -> Better {
-    match compare::better(name, unit) {
-        LabBetter::Lower => Better::Lower,
-        LabBetter::Higher => Better::Higher,
-        LabBetter::Neither => Better::Neither,
-    }
-}
-
 /// The runs of a machine, of one suite or all. The newest of each suite are whole, the others without what is large.
 pub(super) fn runs(
     history: &History,
@@ -165,7 +156,7 @@ pub(super) fn run(context: &Context, histories: Histories) -> Outcome {
     if documents.is_empty() {
         return Err(Failure::Other(nothing(&history, &machines, suite.as_deref())));
     }
-    let mut series = trends::series(&documents, last, &judge);
+    let mut series = trends::series(&documents, last, &better);
     if let Some(globs) = &figure {
         series.iter_mut().for_each(|one| one.keep(|name| duramen_lab::store::matches(globs, name)));
         series.retain(|one| !one.figures.is_empty());

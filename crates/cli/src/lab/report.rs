@@ -9,6 +9,7 @@ use crate::{
 use clap::Args;
 use duramen_reports::{
     collect::{collect, Collected},
+    compare::better,
     markdown, site, trends, Document,
 };
 use serde::Serialize;
@@ -68,7 +69,7 @@ pub(super) fn run(context: &Context, pages: Pages) -> Outcome {
     let mut is_printed = false;
     if let Some(file) = markdown {
         let all: Vec<Document> = found.documents.iter().chain(&earlier).cloned().collect();
-        let series = trends::series(&all, site::MOST_RUNS, &history::judge);
+        let series = trends::series(&all, site::MOST_RUNS, &better);
         let text = markdown::summary(&found.documents, &series);
         is_printed = write_markdown(&file, &text)?;
         if !is_printed {
@@ -113,7 +114,7 @@ pub(super) fn write_site(documents: &[PathBuf], file: &Path) -> Result<(), Failu
 
 fn write_page(found: &Collected, earlier: &[Document], file: &Path) -> Result<(), Failure> {
     super::make_room_for(file)?;
-    let page = site::page(&found.documents, earlier, &found.notes, &history::judge, &super::SUITES);
+    let page = site::page(&found.documents, earlier, &found.notes, &better, &super::SUITES);
     page.write(file).map_err(|error| Failure::Other(error.to_string()))
 }
 

@@ -2,5 +2,4 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests fail the test by panicking")]
 
 mod allocations;
-mod compare;
 mod run;

@@ -11,3 +11,4 @@ mod pages_have_parts;
 mod reports_open_anywhere;
 mod support;
 mod trends_are_told_with_care;
+mod variants_are_compared;

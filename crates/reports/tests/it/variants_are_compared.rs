@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use duramen_base::entropy;
-use duramen_lab::compare::{compare, print_table, Better, CompareError, Comparison, Row, Verdict};
 use duramen_measure::evidence::{Evidence, Measurement};
 use duramen_measure::histogram::LatencyHistogram;
 use duramen_measure::host::Host;
+use duramen_reports::compare::{compare, print_table, Better, CompareError, Comparison, Row, Verdict};
 use serde_json::json;
 
 fn host() -> Host {

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{Comparison, Row, Verdict};
-use duramen_reports::text::{narrow_table, short, wrapped};
+use crate::text::{narrow_table, short, wrapped};
 
 /// A value with its unit.
 #[must_use]

@@ -1,6 +1,8 @@
 //! The independent values of a side.
 
-use duramen_measure::evidence::{Evidence, Verdict};
+use std::collections::{HashMap, HashSet};
+
+use duramen_measure::evidence::{Evidence, Measurement, Verdict};
 use serde_json::Value;
 
 use super::CompareError;
@@ -50,6 +52,8 @@ impl Basis {
 #[derive(Debug)]
 pub(super) struct Side<'a> {
     documents: &'a [Evidence],
+    /// The figures of each document by name: a document may have thousands, and each is asked for several times.
+    figures: Vec<HashMap<&'a str, &'a Measurement>>,
     basis: Basis,
 }
 
@@ -69,22 +73,25 @@ impl<'a> Side<'a> {
                 return Err(CompareError::Invalid(name, reason));
             }
         }
-        Ok(Self { documents, basis })
+        let by_name = |document: &'a Evidence| {
+            let mut figures = HashMap::new();
+            for figure in &document.measurements {
+                figures.entry(figure.name.as_str()).or_insert(figure);
+            }
+            figures
+        };
+        Ok(Self { documents, figures: documents.iter().map(by_name).collect(), basis })
     }
 
     /// The names of all figures, in the order of the documents.
     pub(super) fn names(&self) -> impl Iterator<Item = &'a str> {
-        let mut names: Vec<&str> = Vec::new();
-        for figure in self.documents.iter().flat_map(|document| &document.measurements) {
-            if !names.contains(&figure.name.as_str()) {
-                names.push(&figure.name);
-            }
-        }
-        names.into_iter()
+        let mut known = HashSet::new();
+        let figures = self.documents.iter().flat_map(|document| &document.measurements);
+        figures.map(|figure| figure.name.as_str()).filter(move |name| known.insert(*name))
     }
 
     pub(super) fn unit(&self, name: &str) -> Option<&'a str> {
-        let figure = self.documents.iter().find_map(|document| document.measurement(name))?;
+        let figure = self.figures.iter().find_map(|figures| figures.get(name))?;
         Some(figure.unit.as_str())
     }
 
@@ -100,21 +107,22 @@ impl<'a> Side<'a> {
 
     /// The independent values of a figure.
     pub(super) fn values(&self, name: &str) -> Vec<f64> {
-        let documents = self.documents.iter();
+        let of_run = |(document, figures): (&Evidence, &HashMap<&str, &Measurement>)| {
+            of_run(document, figures.get(name).copied(), name)
+        };
+        let documents = self.documents.iter().zip(&self.figures);
         match self.basis {
-            Basis::Runs => documents.filter_map(|document| of_run(document, name)).collect(),
+            Basis::Runs => documents.filter_map(of_run).collect(),
             Basis::Repeats => documents
-                .flat_map(|document| {
-                    of_repeats(document, name).unwrap_or_else(|| of_run(document, name).into_iter().collect())
-                })
+                .flat_map(|of| of_repeats(of.0, name).unwrap_or_else(|| of_run(of).into_iter().collect()))
                 .collect(),
         }
     }
 }
 
 /// One value for a run: the mean of its independent values, or the median of what it measured.
-fn of_run(document: &Evidence, name: &str) -> Option<f64> {
-    let figure = document.measurement(name).filter(|figure| figure.count > 0)?;
+fn of_run(document: &Evidence, figure: Option<&Measurement>, name: &str) -> Option<f64> {
+    let figure = figure.filter(|figure| figure.count > 0)?;
     let values: Vec<f64> = samples(document, name).into_iter().flatten().flatten().collect();
     Some(if values.is_empty() { figure.p50 } else { mean(&values) })
 }

@@ -15,6 +15,8 @@ mod meaning;
 mod table;
 mod values;
 
+use std::collections::HashSet;
+
 use duramen_measure::evidence::Evidence;
 use duramen_measure::statistics::{discoveries, Estimate, Interval};
 use serde::Serialize;
@@ -158,14 +160,9 @@ pub fn compare(a: &[Evidence], b: &[Evidence], rng: &mut fastrand::Rng) -> Resul
     let mut warnings = meaning::warnings(a, b);
     warnings.extend(basis.warning());
     let same_machine = meaning::is_same_machine(a, b);
-    let mut names: Vec<&str> = side_a.names().collect();
-    for name in side_b.names() {
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
+    let mut known = HashSet::new();
+    let names = side_a.names().chain(side_b.names()).filter(|name| known.insert(*name));
     let mut pending: Vec<(Row, Option<Estimate>)> = names
-        .into_iter()
         .map(|name| {
             let mut row = side_a.row(&side_b, name, same_machine);
             let (of_a, of_b) = (side_a.values(name), side_b.values(name));
