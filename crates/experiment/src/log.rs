@@ -215,7 +215,7 @@ impl Log {
         let file = OpenOptions::new().read(true).append(true).open(path).map_err(missing(path))?;
         let file = lock(file, path)?;
         let mut log = Log::new(path, file);
-        let found = take(&log.file, path)?;
+        let found = take(&log.file, path, FILE_LIMIT)?;
         let whole = found.whole;
         let (entries, mut cut) = (found.entries, found.cut);
         if found.lacks_end {
@@ -316,7 +316,26 @@ impl Log {
 /// When there is none, a line does not fit, or the system refuses.
 pub fn read(path: &Path) -> Result<Vec<Entry>, LogError> {
     let file = File::open(path).map_err(missing(path))?;
-    Ok(take(&file, path)?.entries)
+    read_file(&file, path, FILE_LIMIT)
+}
+
+/// Reads a log that is open, of at most `most` bytes, as [`read`] does. `path` is what errors call it.
+///
+/// # Errors
+/// When it is longer, a line does not fit, or the system refuses.
+///
+/// ```
+/// use duramen_experiment::log::{read_file, Log, FILE_NAME};
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join(FILE_NAME);
+/// drop(Log::create(&path)?);
+/// let file = std::fs::File::open(&path)?;
+/// assert!(read_file(&file, &path, 1 << 20)?.is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn read_file(file: &File, path: &Path, most: u64) -> Result<Vec<Entry>, LogError> {
+    Ok(take(file, path, most.min(FILE_LIMIT))?.entries)
 }
 
 /// What a file holds.
@@ -330,11 +349,11 @@ struct Found {
     cut: Option<Cut>,
 }
 
-fn take(file: &File, path: &Path) -> Result<Found, LogError> {
+fn take(file: &File, path: &Path, most: u64) -> Result<Found, LogError> {
     let mut bytes = Vec::new();
-    file.take(FILE_LIMIT + 1).read_to_end(&mut bytes).map_err(fail("read", path))?;
-    if bytes.len() as u64 > FILE_LIMIT {
-        let source = io::Error::other(format!("it is longer than {FILE_LIMIT} bytes"));
+    file.take(most + 1).read_to_end(&mut bytes).map_err(fail("read", path))?;
+    if bytes.len() as u64 > most {
+        let source = io::Error::other(format!("it is longer than {most} bytes"));
         return Err(fail("read", path)(source));
     }
     let mut found =

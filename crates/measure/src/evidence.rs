@@ -378,9 +378,25 @@ impl Evidence {
             path: path.to_owned(),
             source,
         })?;
+        Self::parse(&text, path)
+    }
+
+    /// Reads a document from its text. `path` is what errors call it.
+    ///
+    /// # Errors
+    /// When the text is of another schema (also a later version of this one), or lacks a field, has an unknown one, or
+    /// one of another type.
+    ///
+    /// ```
+    /// use duramen_measure::evidence::{Evidence, EvidenceError};
+    ///
+    /// let later = Evidence::parse(br#"{"schema": "duramen.evidence/2"}"#, "run.json".as_ref());
+    /// assert!(matches!(later, Err(EvidenceError::Schema { .. })));
+    /// ```
+    pub fn parse(text: &[u8], path: &Path) -> Result<Self, EvidenceError> {
         let malformed = |source| EvidenceError::Malformed { path: path.to_owned(), source };
         // The schema's name is looked at first: to a reader of another version, "unknown field" would explain less.
-        let value: Value = serde_json::from_slice(&text).map_err(malformed)?;
+        let value: Value = serde_json::from_slice(text).map_err(malformed)?;
         match value.get("schema") {
             Some(Value::String(name)) if name == SCHEMA_ID => {
                 serde_json::from_value(value).map_err(malformed)
