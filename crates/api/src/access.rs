@@ -99,6 +99,10 @@ impl Op {
             Op::Attachments => OpenTo::AllSources(Least::Viewer),
             // It names files that the daemon reads, and servers that it reaches, with its own rights.
             Op::AddAttachment | Op::RemoveAttachment => OpenTo::Machine,
+            // Measurements name machines and commands.
+            Op::LabRuns | Op::LabRun | Op::LabSeries | Op::LabComparison | Op::LabExperiments => {
+                OpenTo::AllSources(Least::User)
+            }
             // Who makes tokens, stops the daemon, or enters as an administrator, is on the machine.
             Op::Doors
             | Op::Tokens

@@ -2,6 +2,8 @@
 //!
 //! Somebody on the machine attaches them by a name: they are files that the daemon reads and servers that it reaches with its own rights.
 
+pub mod lab;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

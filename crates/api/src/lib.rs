@@ -55,6 +55,10 @@
 //! | `POST /v1/console/links` | `NewConsoleLink` |
 //! | `POST /v1/session`, `GET`, `DELETE` | nothing and a cookie, `SessionView`, nothing |
 //! | `GET`, `POST /v1/attachments`, `DELETE /v1/attachments/{name}` | `[Attachment]`, `Attachment` |
+//! | `GET /v1/attachments/{name}/runs?suite=`, `run?id=` | `LabRuns`, `LabReport` |
+//! | `GET /v1/attachments/{name}/series?suite=&measurement=` | `LabHistory` |
+//! | `GET /v1/attachments/{name}/comparison?a=&b=` | `LabComparison` |
+//! | `GET /v1/attachments/{name}/experiments` | `LabExperiments` |
 //! | `POST /v1/shutdown`, `/v1/handover` | `{"stopping": true}` |
 //!
 //! A refusal is a [`problem::Problem`] with a status of 400 or more.

@@ -1,7 +1,10 @@
 //! The requests of the interface, in one list: the daemon's router, its client and the OpenAPI document are made from it.
 
 use crate::{
-    attachments::{AddAttachment, Attachment},
+    attachments::{
+        lab::{LabComparison, LabExperiments, LabHistory, LabReport, LabRuns},
+        AddAttachment, Attachment,
+    },
     console::{MakeConsoleLink, NewConsoleLink, SessionView, SignIn},
     data_diff::{DataDiff, DIFF_ROWS_MAX},
     doors::DoorsView,
@@ -118,6 +121,31 @@ const NAMES: Parameter = Parameter {
     meaning: "Only events of these names, separated by commas.",
     kind: ParameterKind::Text,
 };
+const SUITE: Parameter = Parameter {
+    name: "suite",
+    meaning: "Only runs of this suite; of all, if there is none.",
+    kind: ParameterKind::Text,
+};
+const OF_SUITE: Parameter =
+    Parameter { name: "suite", meaning: "The suite. It has to be there.", kind: ParameterKind::Text };
+const MEASUREMENT: Parameter = Parameter {
+    name: "measurement",
+    meaning: "Only this figure; all, if there is none.",
+    kind: ParameterKind::Text,
+};
+const RUN: Parameter = Parameter {
+    name: "id",
+    meaning: "The run, as the list of runs calls it. It has to be there.",
+    kind: ParameterKind::Text,
+};
+const RUNS_A: Parameter = Parameter {
+    name: "a",
+    meaning:
+        "Runs of the first variant, as the list of runs calls them, separated by commas. There has to be one.",
+    kind: ParameterKind::Text,
+};
+const RUNS_B: Parameter =
+    Parameter { name: "b", meaning: "Those of the second one.", kind: ParameterKind::Text };
 const SAMPLE: Parameter = Parameter {
     name: "sample",
     meaning: "How many branches are looked at: 10 unless said otherwise.",
@@ -306,6 +334,16 @@ requests! {
     AddAttachment: POST "/v1/attachments", One<AddAttachment> => One<Attachment>;
     /// Takes an attachment away. What was attached stays as it is.
     RemoveAttachment: DELETE "/v1/attachments/{name}", Nothing => One<Attachment>;
+    /// Runs of suites in an attached directory of measurements, the newest first.
+    LabRuns: GET "/v1/attachments/{name}/runs" [SUITE], Nothing => One<LabRuns>;
+    /// One run in an attached directory of measurements: figures, targets, checks and findings.
+    LabRun: GET "/v1/attachments/{name}/run" [RUN], Nothing => One<LabReport>;
+    /// Figures of a suite over its runs that are alike, in an attached directory of measurements, and what changed.
+    LabSeries: GET "/v1/attachments/{name}/series" [OF_SUITE, MEASUREMENT], Nothing => One<LabHistory>;
+    /// Runs of two variants in an attached directory of measurements, compared.
+    LabComparison: GET "/v1/attachments/{name}/comparison" [RUNS_A, RUNS_B], Nothing => One<LabComparison>;
+    /// Series of tries of which there are logs in an attached directory of measurements: what was kept, what was not, and why.
+    LabExperiments: GET "/v1/attachments/{name}/experiments", Nothing => One<LabExperiments>;
     /// Stops the daemon.
     Shutdown: POST "/v1/shutdown", Nothing => One<Stopping>;
     /// Ends the daemon, and leaves the servers of leased branches to the next one.

@@ -4,6 +4,8 @@
 //! | module | what it is for |
 //! | --- | --- |
 //! | [`registry`] | which there are, and where |
+//! | [`lab`] | what the lab measured: runs, figures over runs, variants compared, experiments |
 #![deny(rustdoc::broken_intra_doc_links)]
 
+pub mod lab;
 pub mod registry;

@@ -11,7 +11,7 @@ use duramen_branches::OpenOptions;
 use duramen_client::{ClientError, Connection};
 use duramen_postgres::ControlGroups;
 use duramen_server::{
-    daemon::{self, ServeOptions},
+    daemon::{self, ServeOptions, Suites},
     lock::HomeLock,
     router::{Identity, Listen, RouterOptions},
 };
@@ -127,6 +127,7 @@ pub(crate) async fn serve(context: &Context, serve: Serve) -> Outcome {
         },
         http_listen: serve.http_listen,
         until_stdin_ends: serve.until_stdin_ends,
+        suites: Suites::new(&crate::lab::SUITES),
         #[cfg(feature = "otlp")]
         traces: crate::traces::settings()?,
     };

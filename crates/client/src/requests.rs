@@ -2,6 +2,8 @@
 //!
 //! Dropping an unfinished future closes the connection, and so ends what the request was doing; imports alone go on.
 
+mod attachments_lab;
+
 use crate::{ClientError, Connection, Encoded};
 use bytes::Bytes;
 use duramen_api::model::{

@@ -276,6 +276,9 @@ impl Api {
             Op::Attachments => {
                 page::reply(call, self.attachments.registry()?.list(), |attached| &attached.name)
             }
+            Op::LabRuns | Op::LabRun | Op::LabSeries | Op::LabComparison | Op::LabExperiments => {
+                self.measured_in(call).await
+            }
             Op::Status => json(&engine.status()),
             Op::VerifyAudit => json(&engine.verify_audit().await?),
             Op::Generations => json(&engine.generations(call.name)?),

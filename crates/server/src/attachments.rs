@@ -1,33 +1,51 @@
 //! What is shown beside branches, and who changes that. How it is kept is in `crates/attachments`.
 
+mod lab;
+
 use crate::{
     api::{Answer, Api},
     reply::{json, Refusal},
 };
 use duramen_api::attachments::{AddAttachment, Attachment};
-use duramen_attachments::registry::{Registry, RegistryError};
+use duramen_attachments::{
+    lab::Suites,
+    registry::{Registry, RegistryError},
+};
 use duramen_branches::{EngineError, Kind};
+use hyper::StatusCode;
 use serde_json::json as object;
 use std::path::Path;
 
 /// The attachments of a home, or why they cannot be used.
 #[derive(Debug)]
-pub(crate) struct Attached(Result<Registry, String>);
+pub(crate) struct Attached {
+    registry: Result<Registry, String>,
+    measured: lab::Measured,
+}
 
 impl Attached {
     /// Reads them. Where that cannot be done nothing is shown, but all else goes on.
-    pub(crate) fn open(home: &Path) -> Attached {
-        Attached(Registry::open(home).map_err(|error| {
+    pub(crate) fn open(home: &Path, suites: Suites) -> Attached {
+        let registry = Registry::open(home).map_err(|error| {
             tracing::error!(%error, "nothing that is attached is shown");
             error.to_string()
-        }))
+        });
+        Attached { registry, measured: lab::Measured::new(suites) }
     }
 
     pub(crate) fn registry(&self) -> Result<&Registry, Refusal> {
         let failed =
             |error: &String| EngineError::new(Kind::Failed, "attachments_failed", error.clone()).into();
-        self.0.as_ref().map_err(failed)
+        self.registry.as_ref().map_err(failed)
     }
+}
+
+/// What is attached is nobody's who masked it: it stays on its machine, as what branches hold does (R5).
+pub(crate) fn stays_here(name: &str) -> Refusal {
+    let message = format!(
+        "what is attached as {name} is not masked, and stays on its machine; start the daemon with --unmasked-ok to have it seen elsewhere"
+    );
+    Refusal::new(StatusCode::FORBIDDEN, "not_masked", message)
 }
 
 impl From<RegistryError> for Refusal {

@@ -199,7 +199,13 @@ mod tests {
             Op::FingerprintSource,
         ];
         assert_eq!(may_do(&visitor(Role::Admin, &["a"])), sorted(&[&OPEN, &OWN, &LISTS, &USE, &admin]));
-        let all = [Op::Metrics, Op::Attachments, Op::Status, Op::VerifyAudit, Op::AuditLog];
+        let attached = [Op::LabRuns, Op::LabRun, Op::LabSeries, Op::LabComparison, Op::LabExperiments];
+        let of_all = [&[Op::Metrics, Op::Attachments], attached.as_slice()].concat();
+        assert_eq!(
+            may_do(&visitor(Role::User, &[])),
+            sorted(&[&OPEN, &OWN, &LISTS, &USE, &[Op::ExportBranch], &of_all])
+        );
+        let all = [of_all.as_slice(), &[Op::Status, Op::VerifyAudit, Op::AuditLog]].concat();
         assert_eq!(may_do(&visitor(Role::Admin, &[])), sorted(&[&OPEN, &OWN, &LISTS, &USE, &admin, &all]));
     }
 

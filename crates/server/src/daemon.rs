@@ -17,6 +17,7 @@ use crate::{
     traces::Tracer,
 };
 use axum::body::Body;
+pub use duramen_attachments::lab::Suites;
 use duramen_branches::{Engine, EngineError, OpenOptions, LOOK_AT_FOLLOWED_EVERY};
 use duramen_client::socket_path;
 use hyper::{body::Incoming, Request, Response};
@@ -47,6 +48,8 @@ pub struct ServeOptions {
     pub http_listen: Option<SocketAddr>,
     /// Stop when the standard input ends, which it does when the process that started this one dies.
     pub until_stdin_ends: bool,
+    /// The suites that know the targets of what is shown of attached measurements.
+    pub suites: Suites,
     /// Where requests, leases and first sessions are traced to, if anywhere.
     #[cfg(feature = "otlp")]
     pub traces: Option<duramen_traces::TraceSettings>,
@@ -171,7 +174,7 @@ async fn run(
     let api = Arc::new(Api {
         keys: Keys::default(),
         engine: Arc::clone(&engine),
-        attachments: Attached::open(&home),
+        attachments: Attached::open(&home, options.suites),
         doors,
         metrics,
         followers: Followers::default(),

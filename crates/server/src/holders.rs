@@ -3,6 +3,7 @@
 
 use crate::{
     api::{Answer, Api, Call},
+    attachments,
     caller::Visitor,
     console, data_diff, export,
     import::{self, Form},
@@ -212,6 +213,11 @@ impl Api {
             }
             Op::Source => json(&engine.source(name)?),
             Op::ScanSource => json(&engine.scan_source(name)?),
+            Op::LabRuns | Op::LabRun | Op::LabSeries | Op::LabComparison | Op::LabExperiments
+                if !visitor.sees_unmasked =>
+            {
+                Err(attachments::stays_here(name))
+            }
             Op::SignIn => self.sign_in(call, body).await,
             Op::SignOut => self.sign_out(call, visitor),
             Op::Session => json(&console::session(visitor)),

@@ -3,6 +3,7 @@
 
 mod agents;
 mod attachments;
+mod attached_lab;
 mod certificates;
 mod client;
 mod console;

@@ -27,9 +27,10 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("mcp", &["base", "api", "client"]),
     ("branches", &["base", "cage", "measure", "postgres", "changes", "schema", "carry", "api"]),
     ("functions", &["base", "postgres", "traces"]),
-    ("attachments", &["base", "postgres", "api"]),
-    ("server", &["base", "postgres", "traces", "api", "client", "console", "mcp", "branches", "attachments"]),
     ("reports", &["base", "measure"]),
+    ("experiment", &["base", "measure", "api", "client", "reports"]),
+    ("attachments", &["base", "measure", "postgres", "api", "reports", "experiment"]),
+    ("server", &["base", "postgres", "traces", "api", "client", "console", "mcp", "branches", "attachments"]),
     ("rehearse", &["base", "measure", "postgres", "api", "client", "reports"]),
     (
         "lab",
@@ -50,7 +51,6 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("replication", &["base", "measure", "postgres", "reports"]),
-    ("experiment", &["base", "measure", "api", "client", "reports"]),
     (
         "cli",
         &[
