@@ -187,7 +187,8 @@ export const branchPath = (name: string, below = ""): string => `/v1/branches/${
 export function asking(path: string, values: Record<string, string | number | boolean | undefined>): string {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(values)) if (value !== undefined && value !== "") query.set(name, String(value));
-  return query.size === 0 ? path : `${path}?${query}`;
+  // A space is `%20`: `+` stands for one in forms alone.
+  return query.size === 0 ? path : `${path}?${query.toString().replaceAll("+", "%20")}`;
 }
 
 export { Gone, Refused };

@@ -610,6 +610,698 @@ export interface components {
         };
         /** @description Which generations are kept: numbers and words, separated by commas, as in `7 daily, 4 weekly`. Words are last, hourly, daily, weekly, monthly and yearly; a number is 1 to 1,000. Empty: none. */
         Keep: string;
+        /** @description A mean of runs with its interval. */
+        LabBand: {
+            /**
+             * Format: double
+             * @description The confidence of the interval.
+             */
+            confidence: number;
+            /**
+             * Format: double
+             * @description The upper end.
+             */
+            high: number;
+            /**
+             * Format: double
+             * @description The lower end.
+             */
+            low: number;
+            /**
+             * Format: double
+             * @description The mean.
+             */
+            mean: number;
+        };
+        /**
+         * @description Which direction of a figure is better.
+         * @enum {string}
+         */
+        LabBetter: "lower" | "higher" | "neither";
+        /** @description How a figure changed, in percent of it, with the interval of 95 %. */
+        LabChange: {
+            /**
+             * Format: double
+             * @description The upper end.
+             */
+            high: number;
+            /**
+             * Format: double
+             * @description The lower end.
+             */
+            low: number;
+            /**
+             * Format: double
+             * @description The estimate.
+             */
+            percent: number;
+        };
+        /** @description A claim, and whether it held. */
+        LabCheck: {
+            /** @description What was seen. */
+            detail: string;
+            /** @description The claim. */
+            name: string;
+            /** @description Whether it held. */
+            passed: boolean;
+        };
+        /** @description A figure on both sides. */
+        LabCompared: {
+            /**
+             * Format: double
+             * @description The mean of the values of A.
+             */
+            a?: number | null;
+            /**
+             * Format: int32
+             * @description How many values A has.
+             */
+            a_count: number;
+            /**
+             * Format: double
+             * @description The mean of the values of B.
+             */
+            b?: number | null;
+            /**
+             * Format: int32
+             * @description How many values B has.
+             */
+            b_count: number;
+            /** @description Which direction is better. */
+            better: components["schemas"]["LabBetter"];
+            /**
+             * Format: double
+             * @description The confidence of the interval.
+             */
+            confidence?: number | null;
+            /** @description What came out. */
+            difference: components["schemas"]["LabDifference"];
+            /**
+             * Format: double
+             * @description B minus A.
+             */
+            effect?: number | null;
+            /**
+             * Format: double
+             * @description The upper end of its interval.
+             */
+            high?: number | null;
+            /**
+             * Format: double
+             * @description The lower end of its interval.
+             */
+            low?: number | null;
+            /** @description Its name. */
+            name: string;
+            /**
+             * Format: double
+             * @description The effect in percent of A, where A is above zero.
+             */
+            percent?: number | null;
+            /** @description Its unit. */
+            unit: string;
+            /** @description The same in words. */
+            words: string;
+        };
+        /** @description `GET /v1/attachments/{name}/comparison` */
+        LabComparison: {
+            /** @description The runs of the first variant. */
+            a: components["schemas"]["LabRun"][];
+            /** @description Those of the second. */
+            b: components["schemas"]["LabRun"][];
+            /** @description The figures: what is worse, different and better first. */
+            figures: components["schemas"]["LabCompared"][];
+            /** @description Whether any figure could be compared. */
+            is_comparable: boolean;
+            /** @description How it was compared, and what came out, in words. */
+            method: string;
+            /** @description The suite. */
+            suite: string;
+            /** @description What differs beside the figures, in words. */
+            warnings: string[];
+        };
+        /** @description A figure over the runs of a series. */
+        LabCourse: {
+            /**
+             * Format: double
+             * @description The median of the ones before.
+             */
+            before?: number | null;
+            before_band?: components["schemas"]["LabBand"] | null;
+            /**
+             * Format: int32
+             * @description How many of the values, the first, are those before.
+             */
+            before_count: number;
+            /** @description Which direction is better. */
+            better: components["schemas"]["LabBetter"];
+            /**
+             * Format: double
+             * @description The median of the last ones.
+             */
+            last?: number | null;
+            last_band?: components["schemas"]["LabBand"] | null;
+            /**
+             * Format: int32
+             * @description How many, the last, are held against them.
+             */
+            last_count: number;
+            /** @description Its name. */
+            name: string;
+            /**
+             * Format: double
+             * @description The difference in percent of the mean of the ones before, where that is above zero.
+             */
+            percent?: number | null;
+            target?: components["schemas"]["LabLimit"] | null;
+            /** @description What came out. */
+            trend: components["schemas"]["LabTrend"];
+            /** @description Its unit. */
+            unit: string;
+            /** @description Its median in each run; none where it was not measured, or says nothing. */
+            values: (number | null)[];
+            /** @description The same in words. */
+            words: string;
+        };
+        /** @description A file that cannot be used, and why. */
+        LabDamaged: {
+            /** @description Where it lies in the directory. */
+            file: string;
+            /** @description What is wrong with it. */
+            why: string;
+        };
+        /**
+         * @description What came of a figure of two variants.
+         * @enum {string}
+         */
+        LabDifference: "better" | "worse" | "different" | "no-difference" | "undecidable" | "not-comparable";
+        /** @description A series of tries. */
+        LabExperiment: {
+            /**
+             * Format: date-time
+             * @description When it began.
+             */
+            began?: string | null;
+            /** @description Which direction of it is better. */
+            better: components["schemas"]["LabBetter"];
+            /**
+             * Format: int32
+             * @description How many tries the current segment may have.
+             */
+            budget: number;
+            /**
+             * Format: int32
+             * @description How many earlier ones are not among them.
+             */
+            earlier: number;
+            /** @description Where its log lies in the directory. */
+            file: string;
+            /** @description Start and kept tries. */
+            head: string;
+            /** @description Whether that was measured by a replay of this head, or is the product of what the tries did one by one. */
+            is_replayed: boolean;
+            /** @description The primary figure. */
+            metric: string;
+            /** @description Its name. */
+            name: string;
+            /**
+             * Format: double
+             * @description What is above the noise, in percent.
+             */
+            noise_percent?: number | null;
+            /** @description What does not fit together in the log, in words. */
+            oddities: string[];
+            /**
+             * Format: int32
+             * @description The number of the current segment; 0 before the first baseline.
+             */
+            segment: number;
+            stack?: components["schemas"]["LabChange"] | null;
+            /** @description The commit that it began with. */
+            start: string;
+            /** @description The tries of all segments, in their order. */
+            tries: components["schemas"]["LabTry"][];
+            /** @description How many tries of the current segment came to which verdict. */
+            verdicts: {
+                [key: string]: number;
+            };
+        };
+        /** @description `GET /v1/attachments/{name}/experiments` */
+        LabExperiments: {
+            /** @description Logs that cannot be read. */
+            damaged: components["schemas"]["LabDamaged"][];
+            /** @description The series of tries, by where their logs lie. */
+            experiments: components["schemas"]["LabExperiment"][];
+            /** @description Whether there is more in the directory than is looked at, or more deeply. */
+            is_partial: boolean;
+            /**
+             * Format: int32
+             * @description Logs that were not read: there are too many. Who asks again is told more of those for which there was no time.
+             */
+            unread: number;
+        };
+        /** @description Something that a rule noticed. */
+        LabFinding: {
+            /** @description The rule. */
+            rule: string;
+            /** @description How much it matters. */
+            severity: components["schemas"]["LabSeverity"];
+            /** @description What it means, and what to do. */
+            text: string;
+        };
+        /** @description `GET /v1/attachments/{name}/series` */
+        LabHistory: {
+            /**
+             * Format: int32
+             * @description From so many values on a change is told.
+             */
+            least_runs: number;
+            /**
+             * Format: int32
+             * @description How many runs of the suite are in none of them, because there are too many.
+             */
+            runs_left_out: number;
+            /** @description The series, the one with the newest run first. */
+            series: components["schemas"]["LabSeries"][];
+            /** @description The suite. */
+            suite: string;
+            /**
+             * Format: int32
+             * @description Files of the directory that were not read yet. Who asks again is told more.
+             */
+            unread: number;
+        };
+        /** @description A machine as a document describes it. */
+        LabHost: {
+            /** @description The file system of the measured directory. */
+            file_system: string;
+            /**
+             * Format: double
+             * @description What one durable append takes at least, in microseconds.
+             */
+            fsync_floor_us: number;
+            /** @description The kernel. */
+            kernel: string;
+            /** @description The load average over 1, 5 and 15 minutes when it began. */
+            load_average: number[];
+            /**
+             * Format: int64
+             * @description The memory, in bytes.
+             */
+            memory_bytes: number;
+        };
+        /** @description A target as a line. */
+        LabLimit: {
+            /** @description Whether more is better. */
+            at_least: boolean;
+            /**
+             * Format: double
+             * @description The limit, in the figure's unit.
+             */
+            limit: number;
+            /** @description What it is about. */
+            what: string;
+            /** @description The limit in words. */
+            words: string;
+        };
+        /** @description A figure with its distribution. */
+        LabMeasurement: {
+            /** @description Which direction is better. */
+            better: components["schemas"]["LabBetter"];
+            /**
+             * Format: int64
+             * @description How many values there were.
+             */
+            count: number;
+            /** @description Whether it says something: what was to be measured happened. */
+            is_sound: boolean;
+            /**
+             * Format: double
+             * @description The greatest.
+             */
+            max: number;
+            /**
+             * Format: double
+             * @description The mean.
+             */
+            mean: number;
+            /**
+             * Format: double
+             * @description The least.
+             */
+            min: number;
+            /** @description Its name. */
+            name: string;
+            /**
+             * Format: double
+             * @description The median.
+             */
+            p50: number;
+            /**
+             * Format: double
+             * @description The 90th percentile.
+             */
+            p90: number;
+            /**
+             * Format: double
+             * @description The 95th percentile.
+             */
+            p95: number;
+            /**
+             * Format: double
+             * @description The 99th percentile.
+             */
+            p99: number;
+            /** @description The unit of all values. */
+            unit: string;
+        };
+        /**
+         * @description How a figure stands to its target.
+         * @enum {string}
+         */
+        LabOutcome: "met" | "missed" | "other-load" | "other-size" | "not-measured";
+        /** @description A run in a series. */
+        LabPoint: {
+            /** @description The run. */
+            id: string;
+            /**
+             * Format: date-time
+             * @description When it began.
+             */
+            started_at: string;
+            /** @description What came out. */
+            verdict: components["schemas"]["LabVerdict"];
+            /** @description Whether the machine had more to do than it has cores when it began. */
+            was_busy: boolean;
+        };
+        /** @description `GET /v1/attachments/{name}/run` */
+        LabReport: {
+            /** @description What its suite measures, in a line; absent if this program does not know it: then there are no targets, and no tiles. */
+            about?: string | null;
+            /** @description What was claimed, what did not hold first. */
+            checks: components["schemas"]["LabCheck"][];
+            /** @description The command with its arguments. */
+            command: string[];
+            /** @description What was noticed, the worst first. */
+            findings: components["schemas"]["LabFinding"][];
+            /** @description The machine. */
+            host: components["schemas"]["LabHost"];
+            /**
+             * Format: int32
+             * @description How many settings, figures, checks and findings are left out because there are too many, or their names are too long.
+             */
+            left_out: number;
+            /** @description The figures. */
+            measurements: components["schemas"]["LabMeasurement"][];
+            /** @description The run. */
+            run: components["schemas"]["LabRun"];
+            /** @description The seed by which it can be run again, if it says one. */
+            seed?: string | null;
+            /** @description What was set. */
+            settings: components["schemas"]["LabSetting"][];
+            /** @description The targets that it has figures for. */
+            targets: components["schemas"]["LabTarget"][];
+            /** @description The figures that matter most. */
+            tiles: components["schemas"]["LabTile"][];
+        };
+        /** @description A run, in short. */
+        LabRun: {
+            /**
+             * Format: int32
+             * @description Checks that held.
+             */
+            checks_met: number;
+            /**
+             * Format: int32
+             * @description Checks that did not.
+             */
+            checks_missed: number;
+            /** @description The configuration: runs with the same one were set alike. */
+            config: string;
+            /**
+             * Format: int64
+             * @description How many threads could run at once.
+             */
+            cores: number;
+            /** @description The processor. */
+            cpu: string;
+            /**
+             * Format: int32
+             * @description How many figures it has.
+             */
+            figures: number;
+            /** @description Where its document lies in the directory. */
+            file: string;
+            /** @description What it is asked for by: a digest of where its document lies in the directory. */
+            id: string;
+            /** @description The machine, by processor, cores and memory: runs with the same one may be compared. */
+            machine: string;
+            /**
+             * Format: int32
+             * @description Findings that say that something is wrong.
+             */
+            problems: number;
+            /**
+             * Format: date-time
+             * @description When it began.
+             */
+            started_at: string;
+            /** @description The suite. */
+            suite: string;
+            /**
+             * Format: double
+             * @description How long it took, in seconds.
+             */
+            took_s: number;
+            /** @description What came out. */
+            verdict: components["schemas"]["LabVerdict"];
+            /** @description The version of Duramen that was measured. */
+            version: string;
+            /**
+             * Format: int32
+             * @description Findings that say that something could mislead.
+             */
+            warnings: number;
+            /** @description Whether the machine had more to do than it has cores when it began. */
+            was_busy: boolean;
+        };
+        /** @description `GET /v1/attachments/{name}/runs` */
+        LabRuns: {
+            /** @description Evidence that cannot be read: the first of them. */
+            damaged: components["schemas"]["LabDamaged"][];
+            /**
+             * Format: int32
+             * @description How many there are.
+             */
+            damaged_count: number;
+            /** @description Whether there is more in the directory than is looked at, or more deeply. */
+            is_partial: boolean;
+            /**
+             * Format: int32
+             * @description Logs of experiments.
+             */
+            logs: number;
+            /**
+             * Format: int32
+             * @description How many older ones are not among them.
+             */
+            older: number;
+            /**
+             * Format: int32
+             * @description Files that are JSON, and no evidence.
+             */
+            others: number;
+            /**
+             * Format: int32
+             * @description Files that hold a run which another file holds, too.
+             */
+            repeated: number;
+            /** @description The runs, the newest first. */
+            runs: components["schemas"]["LabRun"][];
+            /** @description The suites of which there are runs, by name, whichever was asked for. */
+            suites: components["schemas"]["LabSuite"][];
+            /**
+             * Format: int32
+             * @description Files that were not read yet, because that would have taken too long. Who asks again is told more.
+             */
+            unread: number;
+        };
+        /** @description Runs of one suite that are alike: of one machine, one version and one configuration. */
+        LabSeries: {
+            /**
+             * Format: int32
+             * @description How many of them changed.
+             */
+            changed: number;
+            /**
+             * Format: int32
+             * @description How many figures were tested for a change; of the changes told at most 5 % are chance.
+             */
+            comparisons: number;
+            /** @description The configuration. */
+            config: string;
+            /**
+             * Format: int64
+             * @description How many threads could run at once.
+             */
+            cores: number;
+            /** @description The processor. */
+            cpu: string;
+            /** @description What makes the series doubtful, in words. */
+            doubts: string[];
+            /** @description The figures: those that changed first, then in the order of the newest run. */
+            figures: components["schemas"]["LabCourse"][];
+            /**
+             * Format: int32
+             * @description How many figures are left out.
+             */
+            figures_left_out: number;
+            /** @description The machine. */
+            machine: string;
+            /** @description The runs, the oldest first. */
+            runs: components["schemas"]["LabPoint"][];
+            /** @description The version of Duramen. */
+            version: string;
+        };
+        /** @description A setting of a run. */
+        LabSetting: {
+            /** @description Its name. */
+            name: string;
+            /** @description Its value, as JSON or as text. */
+            value: string;
+        };
+        /**
+         * @description How much a finding matters.
+         * @enum {string}
+         */
+        LabSeverity: "info" | "warning" | "problem";
+        /** @description A suite of which there are runs. */
+        LabSuite: {
+            /** @description What it measures, in a line; absent if this program does not know it. */
+            about?: string | null;
+            /** @description Its name. */
+            name: string;
+            /**
+             * Format: int32
+             * @description How many runs there are.
+             */
+            runs: number;
+        };
+        /** @description A target with the figure of a run. */
+        LabTarget: {
+            /** @description Whether more is better. */
+            at_least: boolean;
+            /** @description What the disk alone takes of it, in words; empty where it does not wait for the disk. */
+            floor_words: string;
+            /**
+             * Format: double
+             * @description What it must reach.
+             */
+            limit: number;
+            /** @description The limit in words. */
+            limit_words: string;
+            /**
+             * Format: double
+             * @description The figure.
+             */
+            measured?: number | null;
+            /** @description The figure in words; empty if there is none. */
+            measured_words: string;
+            /** @description The measurement that the figure is of; empty if it is of none, or of several. */
+            name: string;
+            /** @description How the figure stands. */
+            outcome: components["schemas"]["LabOutcome"];
+            /** @description The best that another project published, in words; may be empty. */
+            reference_words: string;
+            /** @description The unit of all of them. */
+            unit: string;
+            /** @description What it is about. */
+            what: string;
+        };
+        /** @description One figure in large. */
+        LabTile: {
+            /** @description What it is to be held against; may be empty. */
+            beside: string;
+            /** @description The figure with its unit. */
+            figure: string;
+            /** @description What it is. */
+            what: string;
+        };
+        /**
+         * @description What came of a figure over runs.
+         * @enum {string}
+         */
+        LabTrend: "worse" | "changed" | "better" | "no-change" | "too-few";
+        /** @description A try of an experiment. */
+        LabTry: {
+            /**
+             * Format: double
+             * @description What it was judged at.
+             */
+            alpha?: number | null;
+            /**
+             * Format: date-time
+             * @description When it began.
+             */
+            at: string;
+            /** @description The line of thought. */
+            axis?: string | null;
+            /** @description Why somebody decided otherwise than was computed. */
+            by_hand?: string | null;
+            /** @description The commit that was tried. */
+            candidate: string;
+            change?: components["schemas"]["LabChange"] | null;
+            /** @description Whether new samples agreed. */
+            confirmed?: boolean | null;
+            /**
+             * Format: date-time
+             * @description When it ended.
+             */
+            ended?: string | null;
+            /** @description The files that it changes: the first of them. */
+            files: string[];
+            /** @description What should become better. */
+            hypothesis: string;
+            /** @description By which mechanism. */
+            mechanism: string;
+            /**
+             * Format: int32
+             * @description Its number.
+             */
+            number: number;
+            /** @description Other figures. */
+            others: {
+                [key: string]: components["schemas"]["LabChange"];
+            };
+            /**
+             * Format: double
+             * @description How probable the samples would be if nothing had changed.
+             */
+            p_value?: number | null;
+            /** @description Why, in words. */
+            reason: string;
+            /**
+             * Format: int32
+             * @description How many samples there are.
+             */
+            samples: number;
+            /** @description The primary figure at each scale. */
+            scales: {
+                [key: string]: components["schemas"]["LabChange"];
+            };
+            /**
+             * Format: int32
+             * @description The segment: the tries since one baseline.
+             */
+            segment: number;
+            /** @description What holds: `keep`, `discard`, `crash`, `checks failed`, `invalid` or `inconclusive`; absent while it is open. */
+            verdict?: string | null;
+        };
+        /**
+         * @description What came of a run.
+         * @enum {string}
+         */
+        LabVerdict: "pass" | "fail" | "invalid";
         /** @description What one branch may take of the machine, where that can be limited. What is absent is as usual. */
         Limits: {
             /**
