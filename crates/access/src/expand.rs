@@ -47,6 +47,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod budget;
 mod compare;
 mod edges;
 mod evaluate;
@@ -56,6 +57,7 @@ mod names;
 
 use std::ops::{ControlFlow, Range};
 
+pub use self::budget::{Budget, OverBudget};
 pub use self::compare::{compare, Access, AccessCounts};
 pub use self::explain::{Path, Start, Step, Why};
 pub use self::load::ExpandError;
@@ -188,7 +190,7 @@ impl Effective {
     /// Calls `visit` with every grant, recorded or derived. Those of an entitlement follow each other, in the order of
     /// principals; an entitlement comes after those from which it follows.
     pub fn for_each(&self, visit: VisitGrant<'_>) {
-        self.evaluate(None, None, visit);
+        self.evaluate(None, None, &Budget::unlimited(), visit);
     }
 
     /// Calls `visit` with every grant, recorded or derived, of the entitlements that may have changed since the sync was
@@ -204,14 +206,47 @@ impl Effective {
     /// Calls `visit` with every grant of the entitlements of an id: who has it.
     pub fn who(&self, entitlement: &str, visit: VisitGrant<'_>) {
         let wanted: Vec<u32> = self.of_id(entitlement).collect();
-        self.evaluate(Some(&wanted), None, visit);
+        self.evaluate(Some(&wanted), None, &Budget::unlimited(), visit);
+    }
+
+    /// As [`who`](Self::who), if it costs no more than it may.
+    ///
+    /// # Errors
+    /// [`OverBudget`] when the budget is spent; `visit` was called with a part by then.
+    pub fn who_within(
+        &self,
+        entitlement: &str,
+        budget: &Budget,
+        visit: VisitGrant<'_>,
+    ) -> Result<(), OverBudget> {
+        if budget.spend(self.id_of.len()).is_continue() {
+            let wanted: Vec<u32> = self.of_id(entitlement).collect();
+            self.evaluate(Some(&wanted), None, budget, visit);
+        }
+        budget.check()
     }
 
     /// Calls `visit` with every grant of a principal: what it has.
     pub fn what(&self, principal: &ResourceId, visit: VisitGrant<'_>) {
         if let Some(number) = self.principal(principal) {
-            self.evaluate(None, Some(number), visit);
+            self.evaluate(None, Some(number), &Budget::unlimited(), visit);
         }
+    }
+
+    /// As [`what`](Self::what), if it costs no more than it may.
+    ///
+    /// # Errors
+    /// [`OverBudget`] when the budget is spent; `visit` was called with a part by then.
+    pub fn what_within(
+        &self,
+        principal: &ResourceId,
+        budget: &Budget,
+        visit: VisitGrant<'_>,
+    ) -> Result<(), OverBudget> {
+        if let Some(number) = self.principal(principal) {
+            self.evaluate(None, Some(number), budget, visit);
+        }
+        budget.check()
     }
 
     /// The entitlements of an id: one, unless resources share it.

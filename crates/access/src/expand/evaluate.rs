@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use super::edges::{Filter, Node};
-use super::{Effective, EffectiveGrant, Origin, Row, Source, VisitGrant};
+use super::{Budget, Effective, EffectiveGrant, Origin, Row, Source, VisitGrant};
 
 /// A principal in the upper bits, and in the lowest whether it holds by a grant of its own.
 type Holder = u64;
@@ -47,8 +47,14 @@ struct Buffers<'a> {
 
 impl Effective {
     /// Calls `visit` with the grants of the wanted entitlements, or of all; of one principal, or of all.
-    pub(super) fn evaluate(&self, wanted: Option<&[u32]>, only: Option<u32>, visit: VisitGrant<'_>) {
-        let _ = self.visit(wanted, only, visit);
+    pub(super) fn evaluate(
+        &self,
+        wanted: Option<&[u32]>,
+        only: Option<u32>,
+        budget: &Budget,
+        visit: VisitGrant<'_>,
+    ) {
+        let _ = self.visit(wanted, only, budget, visit);
     }
 
     /// Calls `visit` with the grants of the nodes that grants lead into which have yet to be expanded, or that these or
@@ -69,28 +75,37 @@ impl Effective {
                 affected[number] = true;
             }
         }
-        let _ = self.visit_nodes(&affected, &|_| true, None, visit);
+        let _ = self.visit_nodes((&affected, &|_| true), None, &Budget::unlimited(), visit);
     }
 
-    fn visit(&self, wanted: Option<&[u32]>, only: Option<u32>, visit: VisitGrant<'_>) -> ControlFlow<()> {
+    fn visit(
+        &self,
+        wanted: Option<&[u32]>,
+        only: Option<u32>,
+        budget: &Budget,
+        visit: VisitGrant<'_>,
+    ) -> ControlFlow<()> {
+        // Each entitlement is looked for among those that are wanted, twice.
+        budget.spend(wanted.map_or(1, <[u32]>::len).saturating_mul(self.ends.len()).saturating_mul(2))?;
         let is_wanted = |entitlement: u32| wanted.is_none_or(|wanted| wanted.contains(&entitlement));
         let mut buffers = Buffers::default();
         let by_itself =
             |entitlement: &u32| is_wanted(*entitlement) && self.edges.node_of(*entitlement).is_none();
         for entitlement in (0..self.ends.len() as u32).filter(by_itself) {
             let rows = self.rows_of(entitlement, only);
+            budget.spend(rows.len())?;
             self.merge((entitlement, rows), (&[], &[]), &mut buffers, None, &mut |grant| visit(grant))?;
         }
         let needed = self.needed(self.edges.nodes(), &is_wanted);
-        self.visit_nodes(&needed, &is_wanted, only, visit)
+        self.visit_nodes((&needed, &is_wanted), only, budget, visit)
     }
 
     /// Calls `visit` with the wanted grants of nodes. What leads into them from others is taken as it is recorded.
     fn visit_nodes(
         &self,
-        needed: &[bool],
-        is_wanted: &dyn Fn(u32) -> bool,
+        (needed, is_wanted): (&[bool], &dyn Fn(u32) -> bool),
         only: Option<u32>,
+        budget: &Budget,
         visit: VisitGrant<'_>,
     ) -> ControlFlow<()> {
         let nodes = self.edges.nodes();
@@ -105,6 +120,7 @@ impl Effective {
             sources.clear();
             for incoming in &node.incoming {
                 let from = &nodes[incoming.source as usize].entitlements;
+                budget.spend(from.len())?;
                 sources.extend(
                     from.iter().map(|source| (self.id_of[*source as usize], *source, &incoming.filter)),
                 );
@@ -112,6 +128,8 @@ impl Effective {
             sources.sort_by_key(|(id, source, _)| (*id, *source));
             contributions.clear();
             for (place, (_, source, filter)) in sources.iter().enumerate() {
+                let holders = held.get(source).map_or_else(|| self.rows_of(*source, only).len(), Vec::len);
+                budget.spend(holders)?;
                 self.contribute((*source, place), filter, only, &held, &mut contributions);
             }
             // Each source is in order already: this merges them.
@@ -119,6 +137,7 @@ impl Effective {
             let ids: Vec<u32> = sources.iter().map(|(id, _, _)| *id).collect();
             for entitlement in &node.entitlements {
                 let rows = self.rows_of(*entitlement, only);
+                budget.spend(rows.len() + contributions.len())?;
                 // Without anything that leads into it, its holders are those of its grants.
                 let is_source = uses[number] > 0 && !node.incoming.is_empty();
                 let mut holders = is_source.then(Vec::new);

@@ -2,8 +2,9 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
+use std::ops::ControlFlow;
 
-use super::{Effective, Row};
+use super::{Budget, Effective, OverBudget, Row};
 use crate::graph::ResourceId;
 
 /// Where a path begins.
@@ -79,12 +80,42 @@ struct Partial {
 impl Effective {
     /// Why a principal holds the entitlements of an id: the `limit` shortest paths. None if it does not.
     pub fn why(&self, principal: &ResourceId, entitlement: &str, limit: usize) -> Why {
-        let Some(number) = self.principal(principal) else { return Why::default() };
-        let holdings = self.holdings(number);
+        let mut why = Why::default();
+        let _ = self.find_paths(principal, entitlement, limit, &Budget::unlimited(), &mut why);
+        why
+    }
+
+    /// As [`why`](Self::why), if it costs no more than it may.
+    ///
+    /// # Errors
+    /// [`OverBudget`] when the budget is spent before all paths are found.
+    pub fn why_within(
+        &self,
+        principal: &ResourceId,
+        entitlement: &str,
+        limit: usize,
+        budget: &Budget,
+    ) -> Result<Why, OverBudget> {
+        let mut why = Why::default();
+        let _ = self.find_paths(principal, entitlement, limit, budget, &mut why);
+        budget.check().map(|()| why)
+    }
+
+    fn find_paths(
+        &self,
+        principal: &ResourceId,
+        entitlement: &str,
+        limit: usize,
+        budget: &Budget,
+        why: &mut Why,
+    ) -> ControlFlow<()> {
+        let Some(number) = self.principal(principal) else { return ControlFlow::Break(()) };
+        budget.spend(self.ends.len())?;
+        let mut holdings = HashMap::new();
+        self.find_holdings(number, budget, &mut holdings)?;
         let mut partials: Vec<Partial> = Vec::new();
         // The least first: shortest in all, then longest so far, so that paths come to their end; then as they came.
         let mut open = BinaryHeap::new();
-        let mut why = Why::default();
         for end in self.of_id(entitlement) {
             let Some(holding) = holdings.get(&end) else { continue };
             why.all = why.all.saturating_add(holding.paths);
@@ -98,9 +129,11 @@ impl Effective {
             let partial = partials[at];
             let Some(holding) = holdings.get(&partial.entitlement) else { continue };
             if partial.ends_here {
+                budget.spend(partial.steps as usize)?;
                 why.paths.extend(self.path(&partials, at, holding));
                 continue;
             }
+            budget.spend(holding.from.len() + 1)?;
             let mut push = |entitlement: u32, steps: u32, rest: Option<u32>, ends_here: bool, to_go: u32| {
                 open.push((Reverse(steps + to_go), steps, Reverse(partials.len())));
                 partials.push(Partial { entitlement, steps, rest, ends_here });
@@ -116,12 +149,16 @@ impl Effective {
                 push(*source, partial.steps + 1, Some(at as u32), *is_shallow, to_go);
             }
         }
-        why
+        ControlFlow::Continue(())
     }
 
     /// What a principal holds, and from what each of it follows.
-    fn holdings(&self, principal: u32) -> HashMap<u32, Holding> {
-        let mut holdings: HashMap<u32, Holding> = HashMap::new();
+    fn find_holdings(
+        &self,
+        principal: u32,
+        budget: &Budget,
+        holdings: &mut HashMap<u32, Holding>,
+    ) -> ControlFlow<()> {
         for entitlement in 0..self.ends.len() as u32 {
             let own = self.rows_of(entitlement, Some(principal));
             let direct = own.iter().find(|row| self.is_direct(entitlement, row));
@@ -135,6 +172,7 @@ impl Effective {
         for node in self.edges.nodes() {
             let mut from = Vec::new();
             for incoming in &node.incoming {
+                budget.spend(self.edges.nodes()[incoming.source as usize].entitlements.len())?;
                 for source in &self.edges.nodes()[incoming.source as usize].entitlements {
                     let Some(holding) = holdings.get(source) else { continue };
                     let is_direct = matches!(holding.start, Some((Start::Direct, _)));
@@ -157,6 +195,7 @@ impl Effective {
                 paths = paths.saturating_add(ways);
             }
             for entitlement in &node.entitlements {
+                budget.spend(from.len())?;
                 let holding = holdings.entry(*entitlement).or_default();
                 holding.from.clone_from(&from);
                 // One that only names its sources begins no path where others say how it follows.
@@ -165,7 +204,7 @@ impl Effective {
                 holding.paths = paths.saturating_add(u64::from(holding.start.is_some()));
             }
         }
-        holdings
+        ControlFlow::Continue(())
     }
 
     /// The path whose beginning was found.
