@@ -47,11 +47,20 @@ pub trait Scope: Access {
     /// # Errors
     /// When the branch was deleted, or cannot be read.
     fn spaces(&self) -> Result<Vec<SpaceInfo>, StoreError> {
+        self.spaces_within(usize::MAX)
+    }
+
+    /// As [`spaces`](Self::spaces), of each kind of data the first `limit` spaces.
+    ///
+    /// # Errors
+    /// As [`spaces`](Self::spaces).
+    fn spaces_within(&self, limit: usize) -> Result<Vec<SpaceInfo>, StoreError> {
         let mut found: BTreeMap<String, Vec<Primitive>> = BTreeMap::new();
         self.read(|view| {
             for primitive in Primitive::ALL {
                 let (mut start, end) = (vec![primitive as u8], [primitive as u8 + 1]);
-                loop {
+                let mut left = limit;
+                while left > 0 {
                     let mut next = None;
                     view.scan(&KeyRange::new(&start, Some(&end)), &mut |key, _, _| {
                         next = keys::split(key).map(|(_, space, _)| space.to_owned());
@@ -60,6 +69,7 @@ pub trait Scope: Access {
                     let Some(space) = next else { break };
                     start = past(&keys::prefix(primitive, &space));
                     found.entry(space).or_default().push(primitive);
+                    left -= 1;
                 }
             }
             Ok(())

@@ -29,6 +29,8 @@ pub const METADATA_BYTES_MAX: usize = 1 << 20;
 const META: u8 = 1;
 const ROWS: u8 = 2;
 const FORMAT: u8 = 1;
+/// Collections that are looked at for one whose name was probably meant.
+const HINTS_MAX: usize = 10_000;
 
 /// What is known of a collection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -144,10 +146,13 @@ fn row_label(name: &str) -> String {
     format!("{}{name}\0", char::from(ROWS))
 }
 
-fn names<V: View + ?Sized>(view: &V, space: &str) -> Result<Vec<String>, StoreError> {
+fn names<V: View + ?Sized>(view: &V, space: &str, limit: usize) -> Result<Vec<String>, StoreError> {
     let start = meta_key(space, "");
     let mut names = Vec::new();
     view.scan(&KeyRange::new(&start, Some(&end_of(&start))), &mut |key, _, _| {
+        if names.len() >= limit {
+            return ControlFlow::Break(());
+        }
         names.push(String::from_utf8(key[start.len()..].to_vec()));
         ControlFlow::Continue(())
     })?;
@@ -193,7 +198,8 @@ fn meta_of<V: View + ?Sized>(view: &V, space: &str, name: &str) -> Result<Meta, 
     match find_meta(view, space, name)? {
         Some(meta) => Ok(meta),
         None => {
-            let hint = closest(name, names(view, space)?.iter().map(String::as_str)).map(str::to_owned);
+            let hint =
+                closest(name, names(view, space, HINTS_MAX)?.iter().map(String::as_str)).map(str::to_owned);
             Err(StoreError::CollectionNotFound { name: name.to_owned(), space: space.to_owned(), hint })
         }
     }
@@ -290,7 +296,15 @@ impl<'s, S: Access> Vectors<'s, S> {
     /// # Errors
     /// When the store cannot be read.
     pub fn list(&self) -> Result<Vec<String>, StoreError> {
-        self.space.scope().read(|view| names(view, self.space.name()))
+        self.list_within(usize::MAX)
+    }
+
+    /// As [`list`](Self::list), the first `limit` of them.
+    ///
+    /// # Errors
+    /// As [`list`](Self::list).
+    pub fn list_within(&self, limit: usize) -> Result<Vec<String>, StoreError> {
+        self.space.scope().read(|view| names(view, self.space.name(), limit))
     }
 
     /// What is known of a collection. The vectors are counted for it, without a look at them.
