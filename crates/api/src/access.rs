@@ -103,6 +103,17 @@ impl Op {
             Op::LabRuns | Op::LabRun | Op::LabSeries | Op::LabComparison | Op::LabExperiments => {
                 OpenTo::AllSources(Least::User)
             }
+            // What stores and packs hold is data, as what branches hold is, and no source's.
+            Op::StoreBranches
+            | Op::StoreContents
+            | Op::StoreEntries
+            | Op::StoreEntry
+            | Op::StoreHistory
+            | Op::StoreDifference
+            | Op::Pack
+            | Op::AccessSearch
+            | Op::Access
+            | Op::AccessWhy => OpenTo::AllSources(Least::User),
             // Who makes tokens, stops the daemon, or enters as an administrator, is on the machine.
             Op::Doors
             | Op::Tokens

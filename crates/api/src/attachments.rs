@@ -3,6 +3,8 @@
 //! Somebody on the machine attaches them by a name: they are files that the daemon reads and servers that it reaches with its own rights.
 
 pub mod lab;
+pub mod pack;
+pub mod store;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

@@ -59,6 +59,16 @@
 //! | `GET /v1/attachments/{name}/series?suite=&measurement=` | `LabHistory` |
 //! | `GET /v1/attachments/{name}/comparison?a=&b=` | `LabComparison` |
 //! | `GET /v1/attachments/{name}/experiments` | `LabExperiments` |
+//! | `GET /v1/attachments/{name}/store-branches` | `StoreBranches` |
+//! | `GET /v1/attachments/{name}/store-contents?branch=` | `StoreContents` |
+//! | `GET /v1/attachments/{name}/entries?branch=&kind=&space=&collection=&prefix=&cursor=&limit=` | `StoreEntries` |
+//! | `GET /v1/attachments/{name}/entry?branch=&kind=&space=&collection=&key=` | `StoreEntry` |
+//! | `GET /v1/attachments/{name}/store-history?branch=` | `StoreHistory` |
+//! | `GET /v1/attachments/{name}/difference?from=&to=&kind=&space=&prefix=&cursor=&limit=` | `StoreDifference` |
+//! | `GET /v1/attachments/{name}/pack` | `PackView` |
+//! | `GET /v1/attachments/{name}/access-search?search=&limit=` | `AccessFound` |
+//! | `GET /v1/attachments/{name}/access?type=&principal=&resource=&entitlement=&cursor=&limit=` | `AccessPage` |
+//! | `GET /v1/attachments/{name}/access-why?type=&principal=&entitlement=` | `AccessWhy` |
 //! | `POST /v1/shutdown`, `/v1/handover` | `{"stopping": true}` |
 //!
 //! A refusal is a [`problem::Problem`] with a status of 400 or more.

@@ -3,6 +3,8 @@
 use crate::{
     attachments::{
         lab::{LabComparison, LabExperiments, LabHistory, LabReport, LabRuns},
+        pack::{AccessFound, AccessPage, AccessWhy, PackView},
+        store::{StoreBranches, StoreContents, StoreDifference, StoreEntries, StoreEntry, StoreHistory},
         AddAttachment, Attachment,
     },
     console::{MakeConsoleLink, NewConsoleLink, SessionView, SignIn},
@@ -150,6 +152,77 @@ const SAMPLE: Parameter = Parameter {
     name: "sample",
     meaning: "How many branches are looked at: 10 unless said otherwise.",
     kind: ParameterKind::Number(0, u32::MAX),
+};
+
+const STORE_BRANCH: Parameter = Parameter {
+    name: "branch",
+    meaning: "A branch of the store, also with a state of it: `main`, `main@v1`, `main@1234`. The main one of a store and the only one of a pack, unless said otherwise.",
+    kind: ParameterKind::Text,
+};
+const STORE_KIND: Parameter = Parameter {
+    name: "kind",
+    meaning: "`kv`, `state`, `events`, `json`, `vectors` or `blobs`.",
+    kind: ParameterKind::Text,
+};
+const STORE_SPACE: Parameter = Parameter {
+    name: "space",
+    meaning: "The space: `default` unless said otherwise.",
+    kind: ParameterKind::Text,
+};
+const STORE_COLLECTION: Parameter = Parameter {
+    name: "collection",
+    meaning: "The collection, if vectors are asked for.",
+    kind: ParameterKind::Text,
+};
+const STORE_PREFIX: Parameter = Parameter {
+    name: "prefix",
+    meaning:
+        "Only keys that begin with this, written as replies write keys; of events, only those of this type.",
+    kind: ParameterKind::Text,
+};
+const STORE_KEY: Parameter = Parameter {
+    name: "key",
+    meaning: "The key, as replies write it; of an event, its number.",
+    kind: ParameterKind::Text,
+};
+const STORE_FROM: Parameter = Parameter {
+    name: "from",
+    meaning: "A branch of the store, or a state of one.",
+    kind: ParameterKind::Text,
+};
+const STORE_TO: Parameter =
+    Parameter { name: "to", meaning: "Another one, to which the changes lead.", kind: ParameterKind::Text };
+const NEXT: Parameter = Parameter {
+    name: "cursor",
+    meaning: "Where the page begins, as `next` of the page before says it.",
+    kind: ParameterKind::Text,
+};
+const AT_MOST: Parameter = Parameter {
+    name: "limit",
+    meaning: "At most so many: 200 unless said otherwise.",
+    kind: ParameterKind::Number(1, PAGE_MAX),
+};
+const SEARCH: Parameter = Parameter {
+    name: "search",
+    meaning: "What names or ids have in them, whatever the case.",
+    kind: ParameterKind::Text,
+};
+const PRINCIPAL: Parameter =
+    Parameter { name: "principal", meaning: "Who holds, by its id in its type.", kind: ParameterKind::Text };
+const PRINCIPAL_TYPE: Parameter = Parameter {
+    name: "type",
+    meaning: "The type of the principal, or of the resource.",
+    kind: ParameterKind::Text,
+};
+const RESOURCE: Parameter = Parameter {
+    name: "resource",
+    meaning: "A resource, whose entitlements are held, by its id in its type.",
+    kind: ParameterKind::Text,
+};
+const ENTITLEMENT: Parameter = Parameter {
+    name: "entitlement",
+    meaning: "The id of an entitlement that is held.",
+    kind: ParameterKind::Text,
 };
 
 /// One kind of request.
@@ -344,6 +417,26 @@ requests! {
     LabComparison: GET "/v1/attachments/{name}/comparison" [RUNS_A, RUNS_B], Nothing => One<LabComparison>;
     /// Series of tries of which there are logs in an attached directory of measurements: what was kept, what was not, and why.
     LabExperiments: GET "/v1/attachments/{name}/experiments", Nothing => One<LabExperiments>;
+    /// The branches of an attached store, or of a pack of a branch.
+    StoreBranches: GET "/v1/attachments/{name}/store-branches", Nothing => One<StoreBranches>;
+    /// What a branch of an attached store has: its spaces, the kinds of data in them, and collections.
+    StoreContents: GET "/v1/attachments/{name}/store-contents" [STORE_BRANCH], Nothing => One<StoreContents>;
+    /// Entries of an attached store, with the beginnings of their values.
+    StoreEntries: GET "/v1/attachments/{name}/entries" [STORE_BRANCH, STORE_KIND, STORE_SPACE, STORE_COLLECTION, STORE_PREFIX, NEXT, AT_MOST], Nothing => One<StoreEntries>;
+    /// One entry of an attached store, with up to 1 MiB of its value.
+    StoreEntry: GET "/v1/attachments/{name}/entry" [STORE_BRANCH, STORE_KIND, STORE_SPACE, STORE_COLLECTION, STORE_KEY], Nothing => One<StoreEntry>;
+    /// The states of a branch of an attached store that are retained, the newest first, 1,000 at most.
+    StoreHistory: GET "/v1/attachments/{name}/store-history" [STORE_BRANCH], Nothing => One<StoreHistory>;
+    /// What differs between two branches of an attached store.
+    StoreDifference: GET "/v1/attachments/{name}/difference" [STORE_FROM, STORE_TO, STORE_KIND, STORE_SPACE, STORE_PREFIX, NEXT, AT_MOST], Nothing => One<StoreDifference>;
+    /// What an attached pack or `.c1z` file holds.
+    Pack: GET "/v1/attachments/{name}/pack", Nothing => One<PackView>;
+    /// Resources and entitlements of an attached access graph, by names or ids.
+    AccessSearch: GET "/v1/attachments/{name}/access-search" [SEARCH, AT_MOST], Nothing => One<AccessFound>;
+    /// Who effectively has what in an attached access graph: what a principal holds, or who holds an entitlement or those of a resource.
+    Access: GET "/v1/attachments/{name}/access" [PRINCIPAL_TYPE, PRINCIPAL, RESOURCE, ENTITLEMENT, NEXT, AT_MOST], Nothing => One<AccessPage>;
+    /// Why a principal holds an entitlement in an attached access graph: the eight shortest paths of grants.
+    AccessWhy: GET "/v1/attachments/{name}/access-why" [PRINCIPAL_TYPE, PRINCIPAL, ENTITLEMENT], Nothing => One<AccessWhy>;
     /// Stops the daemon.
     Shutdown: POST "/v1/shutdown", Nothing => One<Stopping>;
     /// Ends the daemon, and leaves the servers of leased branches to the next one.
@@ -389,7 +482,7 @@ pub struct Route<'a> {
 }
 
 /// Parameters of a request at most.
-const VALUES_MAX: usize = 4;
+const VALUES_MAX: usize = 7;
 
 impl<'a> Route<'a> {
     /// A request without a name in its path.
@@ -420,6 +513,25 @@ impl<'a> Route<'a> {
     /// The same, with a value for its fourth parameter.
     pub fn besides(self, value: &'a str) -> Route<'a> {
         self.at(3, value)
+    }
+
+    /// The same, with values for parameters by their names. Names that the request does not have are passed over.
+    ///
+    /// # Examples
+    /// ```
+    /// use duramen_api::route::{Op, Route};
+    /// let route = Route::of(Op::StoreEntries, "notes").given(&[("kind", "kv"), ("prefix", "user/")]);
+    /// assert_eq!(route.path(), "/v1/attachments/notes/entries?kind=kv&prefix=user%2F");
+    /// ```
+    #[must_use]
+    pub fn given(mut self, values: &[(&str, &'a str)]) -> Route<'a> {
+        for (name, value) in values {
+            let place = self.op.endpoint().parameters.iter().position(|parameter| parameter.name == *name);
+            if let Some(place) = place {
+                self = self.at(place, value);
+            }
+        }
+        self
     }
 
     fn at(mut self, place: usize, value: &'a str) -> Route<'a> {

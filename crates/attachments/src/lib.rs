@@ -8,4 +8,18 @@
 #![deny(rustdoc::broken_intra_doc_links)]
 
 pub mod lab;
+//! | [`shelf`] | which of them are open |
+//! | [`store`] | what a store holds, a page at a time |
+//! | [`pack`], [`graph`] | the branch, or the access graph, in a pack or a `.c1z` file |
+//! | [`text`] | foreign bytes as text |
+//! | [`limits`], [`error`] | what is spent on it at most, and why something is not shown |
+
+pub mod error;
+pub mod graph;
+pub mod limits;
+mod look;
+pub mod pack;
 pub mod registry;
+pub mod shelf;
+pub mod store;
+pub mod text;

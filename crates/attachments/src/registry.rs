@@ -192,6 +192,17 @@ impl Registry {
         Ok(found.at.clone())
     }
 
+    /// What a store is shown of, and where: a store, or a pack, which may hold a branch of one.
+    ///
+    /// # Errors
+    /// As [`find`](Self::find).
+    pub fn find_store(&self, name: &str) -> Result<(AttachmentKind, String), RegistryError> {
+        match self.find(name, AttachmentKind::Pack) {
+            Ok(at) => Ok((AttachmentKind::Pack, at)),
+            Err(_) => Ok((AttachmentKind::Store, self.find(name, AttachmentKind::Store)?)),
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Kept>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -3,6 +3,7 @@
 //! Dropping an unfinished future closes the connection, and so ends what the request was doing; imports alone go on.
 
 mod attachments_lab;
+mod attachments_store;
 
 use crate::{ClientError, Connection, Encoded};
 use bytes::Bytes;

@@ -279,6 +279,16 @@ impl Api {
             Op::LabRuns | Op::LabRun | Op::LabSeries | Op::LabComparison | Op::LabExperiments => {
                 self.measured_in(call).await
             }
+            Op::StoreBranches
+            | Op::StoreContents
+            | Op::StoreEntries
+            | Op::StoreEntry
+            | Op::StoreHistory
+            | Op::StoreDifference
+            | Op::Pack
+            | Op::AccessSearch
+            | Op::Access
+            | Op::AccessWhy => self.stored(call).await,
             Op::Status => json(&engine.status()),
             Op::VerifyAudit => json(&engine.verify_audit().await?),
             Op::Generations => json(&engine.generations(call.name)?),

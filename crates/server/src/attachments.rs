@@ -2,6 +2,10 @@
 
 mod lab;
 
+mod reading;
+mod stored;
+
+use self::reading::Reading;
 use crate::{
     api::{Answer, Api},
     reply::{json, Refusal},
@@ -16,21 +20,24 @@ use hyper::StatusCode;
 use serde_json::json as object;
 use std::path::Path;
 
-/// The attachments of a home, or why they cannot be used.
+/// The attachments of a home, or why they cannot be used, and what is open of them.
 #[derive(Debug)]
 pub(crate) struct Attached {
     registry: Result<Registry, String>,
     measured: lab::Measured,
+    pub(crate) reading: Reading,
 }
 
 impl Attached {
     /// Reads them. Where that cannot be done nothing is shown, but all else goes on.
     pub(crate) fn open(home: &Path, suites: Suites) -> Attached {
+    pub(crate) fn open(home: &Path) -> Attached {
         let registry = Registry::open(home).map_err(|error| {
             tracing::error!(%error, "nothing that is attached is shown");
             error.to_string()
         });
         Attached { registry, measured: lab::Measured::new(suites) }
+        Attached { registry, reading: Reading::default() }
     }
 
     pub(crate) fn registry(&self) -> Result<&Registry, Refusal> {
@@ -44,6 +51,10 @@ impl Attached {
 pub(crate) fn stays_here(name: &str) -> Refusal {
     let message = format!(
         "what is attached as {name} is not masked, and stays on its machine; start the daemon with --unmasked-ok to have it seen elsewhere"
+/// What is attached is data that nobody masked: it stays on its machine, as that of an unmasked source does (R5).
+pub(crate) fn unmasked(name: &str) -> Refusal {
+        "what is attached as {name:?} is not masked, and stays on its machine; use a door of the machine itself, or start the daemon with \
+         --unmasked-ok"
     );
     Refusal::new(StatusCode::FORBIDDEN, "not_masked", message)
 }

@@ -162,6 +162,20 @@ mod tests {
         Op::SchemaDiff,
     ];
 
+    /// What stores and packs hold: for tokens for all sources.
+    const STORED: [Op; 10] = [
+        Op::StoreBranches,
+        Op::StoreContents,
+        Op::StoreEntries,
+        Op::StoreEntry,
+        Op::StoreHistory,
+        Op::StoreDifference,
+        Op::Pack,
+        Op::AccessSearch,
+        Op::Access,
+        Op::AccessWhy,
+    ];
+
     fn sorted(ops: &[&[Op]]) -> Vec<Op> {
         let all = ops.concat();
         ENDPOINTS.iter().map(|endpoint| endpoint.op).filter(|op| all.contains(op)).collect()
@@ -186,6 +200,11 @@ mod tests {
         );
         let user = sorted(&[&OPEN, &OWN, &LISTS, &USE, &[Op::ExportBranch]]);
         assert_eq!(may_do(&visitor(Role::User, &["a"])), user);
+        let beside = [Op::Metrics, Op::Attachments];
+        assert_eq!(
+            may_do(&visitor(Role::User, &[])),
+            sorted(&[&OPEN, &OWN, &LISTS, &USE, &[Op::ExportBranch], &beside, &STORED])
+        );
         let admin = [
             Op::ExportBranch,
             Op::ProtectBranch,
@@ -207,6 +226,10 @@ mod tests {
         );
         let all = [of_all.as_slice(), &[Op::Status, Op::VerifyAudit, Op::AuditLog]].concat();
         assert_eq!(may_do(&visitor(Role::Admin, &[])), sorted(&[&OPEN, &OWN, &LISTS, &USE, &admin, &all]));
+        let all = [Op::Metrics, Op::Attachments, Op::Status, Op::VerifyAudit, Op::AuditLog];
+            may_do(&visitor(Role::Admin, &[])),
+            sorted(&[&OPEN, &OWN, &LISTS, &USE, &admin, &all, &STORED])
+        );
     }
 
     #[tokio::test]

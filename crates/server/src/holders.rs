@@ -172,6 +172,20 @@ impl Api {
                 }
                 export::run(self, call, Some(holder), wanted).await
             }
+            Op::StoreBranches
+            | Op::StoreContents
+            | Op::StoreEntries
+            | Op::StoreEntry
+            | Op::StoreHistory
+            | Op::StoreDifference
+            | Op::Pack
+            | Op::AccessSearch
+            | Op::Access
+            | Op::AccessWhy
+                if !visitor.sees_unmasked =>
+            {
+                Err(attachments::unmasked(name))
+            }
             Op::Sources => {
                 let mut sources = engine.sources();
                 sources.retain(|source| holder.may_use(&source.name));

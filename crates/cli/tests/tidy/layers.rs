@@ -27,6 +27,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("mcp", &["base", "api", "client"]),
     ("branches", &["base", "cage", "measure", "postgres", "changes", "schema", "carry", "api"]),
     ("functions", &["base", "postgres", "traces"]),
+    ("attachments", &["base", "store", "pack", "access", "postgres", "api"]),
+    ("server", &["base", "postgres", "traces", "api", "client", "console", "mcp", "branches", "attachments"]),
     ("reports", &["base", "measure"]),
     ("experiment", &["base", "measure", "api", "client", "reports"]),
     ("attachments", &["base", "measure", "postgres", "api", "reports", "experiment"]),
