@@ -5,6 +5,9 @@ import openapiTS, { astToString } from "openapi-typescript";
 
 // With what these are made of, these are the types that are written.
 const USED = [
+  "AccessFound",
+  "AccessPage",
+  "AccessWhy",
   "Attachment",
   "AuditEntry",
   "AuditVerification",
@@ -21,6 +24,7 @@ const USED = [
   "LabHistory",
   "LabReport",
   "LabRuns",
+  "PackView",
   "Problem",
   "Progress",
   "ProtectBranch",
@@ -33,6 +37,12 @@ const USED = [
   "SnapshotView",
   "SourceView",
   "Status",
+  "StoreBranches",
+  "StoreContents",
+  "StoreDifference",
+  "StoreEntries",
+  "StoreEntry",
+  "StoreHistory",
   "TakeSnapshot",
   "Token",
   "TreeNode",

@@ -183,12 +183,17 @@ export const segment = (name: string): string => encodeURIComponent(name);
 /** The path of a branch, or of something of it. */
 export const branchPath = (name: string, below = ""): string => `/v1/branches/${segment(name)}${below}`;
 
+/** The path of something attached. */
+export const attachedPath = (name: string, below: string): string => `/v1/attachments/${segment(name)}/${below}`;
+
 /** A path with what stands after the question mark. */
 export function asking(path: string, values: Record<string, string | number | boolean | undefined>): string {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(values)) if (value !== undefined && value !== "") query.set(name, String(value));
   // A space is `%20`: `+` stands for one in forms alone.
   return query.size === 0 ? path : `${path}?${query.toString().replaceAll("+", "%20")}`;
+  // In a form a plus is a blank; in an address it is a plus.
+  return query.size === 0 ? path : `${path}?${String(query).replaceAll("+", "%20")}`;
 }
 
 export { Gone, Refused };

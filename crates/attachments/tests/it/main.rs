@@ -7,3 +7,11 @@ mod lab_experiments;
 mod lab_histories;
 mod lab_reports;
 mod lab_support;
+//! What is attached, read as the daemon reads it: real stores with a writer beside them, packs, and files of access graphs.
+#![allow(clippy::unwrap_used, reason = "these are steps of tests")]
+
+mod differences;
+mod entries;
+mod graphs;
+mod packs;
+mod stores;

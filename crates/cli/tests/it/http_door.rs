@@ -4,6 +4,7 @@
 mod agents;
 mod attachments;
 mod attached_lab;
+mod attached_stores;
 mod certificates;
 mod client;
 mod console;
