@@ -15,8 +15,8 @@ pub const STORE_BYTES: usize = 32 << 20;
 pub const LOG_BYTES_MAX: u64 = 512 << 20;
 /// The largest file with an access graph, in bytes.
 pub const GRAPH_FILE_BYTES_MAX: u64 = 1 << 30;
-/// The most that may come out of one, in bytes.
-pub const GRAPH_DECODED_BYTES_MAX: u64 = 1 << 30;
+/// The most that may come out of a `.c1z` file, in bytes.
+pub const GRAPH_DECODED_BYTES_MAX: u64 = 512 << 20;
 /// The most grants of a sync. Each takes about 40 bytes.
 pub const GRANTS_MAX: u64 = 2_000_000;
 /// The most resources and entitlements of a sync, together.
