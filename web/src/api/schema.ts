@@ -4,6 +4,159 @@ export type paths = Record<string, never>;
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /** @description A resource, or an entitlement of one. */
+        AccessEntity: {
+            /** @description The entitlement, if it is one. */
+            entitlement?: string | null;
+            /**
+             * Format: int64
+             * @description How many entitlements the resource has.
+             */
+            entitlements: number;
+            /** @description Whether the resource holds anything, as a person or a group does. */
+            holds: boolean;
+            /** @description What it is called; empty if nothing says it. */
+            name: string;
+            /** @description The resource. */
+            resource: string;
+            /** @description The type of the resource. */
+            resource_type: string;
+        };
+        /** @description `GET /v1/attachments/{name}/access-search` */
+        AccessFound: {
+            /** @description Resources first, then entitlements. */
+            entities: components["schemas"]["AccessEntity"][];
+            /** @description Whether there are more than are told. */
+            truncated: boolean;
+        };
+        /** @description That somebody holds an entitlement. */
+        AccessGrant: {
+            /** @description Whether it follows from other grants and is not in the file. */
+            derived: boolean;
+            /** @description Whether it is held by a grant of its own, and not only by way of others. */
+            direct: boolean;
+            /** @description The id of the entitlement. */
+            entitlement: string;
+            /** @description What it is called; empty if nothing says it. */
+            entitlement_name: string;
+            /** @description The id of the grant: its own, or the one that its edge makes. */
+            grant: string;
+            /** @description Who holds it. */
+            principal: components["schemas"]["AccessResource"];
+            /** @description The resource that it is about. */
+            resource: components["schemas"]["AccessResource"];
+            /** @description Entitlements that it follows from, but for itself; the first of them. */
+            through: string[];
+            /**
+             * Format: int64
+             * @description How many more of those there are.
+             */
+            through_more: number;
+        };
+        /** @description An access graph: one sync of a file. */
+        AccessGraph: {
+            /**
+             * Format: int64
+             * @description How many circles there are of entitlements that follow from each other.
+             */
+            circles: number;
+            /**
+             * Format: date-time
+             * @description When it ended, if it did.
+             */
+            ended_at?: string | null;
+            /**
+             * Format: int64
+             * @description Entitlements that have a row.
+             */
+            entitlements: number;
+            /**
+             * Format: int64
+             * @description Grants in the sync, without those that follow from them.
+             */
+            grants: number;
+            /** @description Its kind. */
+            kind: string;
+            /** @description What could not be expanded, and why. */
+            left_out: string[];
+            /**
+             * Format: int64
+             * @description Resources.
+             */
+            resources: number;
+            /** @description The id of the sync that is shown: the latest full one that has ended. */
+            sync: string;
+            /**
+             * Format: int64
+             * @description How many syncs the file has.
+             */
+            syncs: number;
+            /** @description Resources, by their types. */
+            types: components["schemas"]["ResourceCount"][];
+        };
+        /** @description `GET /v1/attachments/{name}/access` */
+        AccessPage: {
+            /** @description Who holds what. */
+            grants: components["schemas"]["AccessGrant"][];
+            /** @description The cursor of the next page; none after the last. */
+            next?: string | null;
+        };
+        /** @description How somebody comes to an entitlement. */
+        AccessPath: {
+            /** @description Whether that is a grant of the principal's own. Else it says that it follows from `sources`, while no other grant says how. */
+            direct: boolean;
+            /** @description The id of the grant that it begins with. */
+            grant: string;
+            /**
+             * Format: int64
+             * @description How many steps are left out before the last one.
+             */
+            left_out: number;
+            /** @description The sources that the grant names, if it is none of its own; the first of them. */
+            sources: string[];
+            /** @description The entitlement that it begins with. */
+            start: components["schemas"]["AccessPlace"];
+            /** @description What follows, up to the entitlement that was asked for; none if that is what it begins with. */
+            steps: components["schemas"]["AccessStep"][];
+        };
+        /** @description An entitlement on a path. */
+        AccessPlace: {
+            /** @description The id of the entitlement. */
+            entitlement: string;
+            /** @description What it is called; empty if nothing says it. */
+            name: string;
+            resource?: components["schemas"]["AccessResource"] | null;
+        };
+        /** @description A resource: a person, a group, an application. */
+        AccessResource: {
+            /** @description What it is called; empty if nothing says it. */
+            name: string;
+            /** @description Its id in that type. */
+            resource: string;
+            /** @description Its type. */
+            resource_type: string;
+        };
+        /** @description One step: whoever holds what came before holds this too, because a grant says so. */
+        AccessStep: {
+            /** @description The resource that has the grant. */
+            by: components["schemas"]["AccessResource"];
+            /** @description The id of the grant that says so. */
+            grant: string;
+            /** @description The entitlement that follows. */
+            place: components["schemas"]["AccessPlace"];
+            /** @description Whether the grant means only those who hold what came before by a grant of their own. */
+            shallow: boolean;
+        };
+        /** @description `GET /v1/attachments/{name}/access-why` */
+        AccessWhy: {
+            /**
+             * Format: int64
+             * @description How many there are; none: more than can be counted.
+             */
+            all?: number | null;
+            /** @description Paths, the shortest first. */
+            paths: components["schemas"]["AccessPath"][];
+        };
         /** @description Something that is attached. */
         Attachment: {
             /** @description Where it is; a URL without its password. */
@@ -407,6 +560,11 @@ export interface components {
              */
             used: number;
         };
+        /**
+         * @description A kind of data in a store.
+         * @enum {string}
+         */
+        EntryKind: "kv" | "state" | "events" | "json" | "vectors" | "blobs" | "indexes";
         /** @description The body of every refusal. */
         ErrorBody: {
             /** @description A stable word for programs: `not_found`, `name_clash`, `no_branch_ready`, `sql_error`, ... */
@@ -1532,6 +1690,48 @@ export interface components {
              */
             by: number;
         };
+        /** @description `GET /v1/attachments/{name}/pack` */
+        PackView: {
+            branch?: components["schemas"]["PackedBranch"] | null;
+            /**
+             * Format: date-time
+             * @description When the file was changed last.
+             */
+            changed_at: string;
+            /**
+             * Format: int64
+             * @description Bytes of the file.
+             */
+            file_bytes: number;
+            graph?: components["schemas"]["AccessGraph"] | null;
+        };
+        /** @description A branch of a store in a pack. */
+        PackedBranch: {
+            /** @description The file that it is based on, if it does not hold all of the branch. */
+            based_on?: string | null;
+            /**
+             * Format: int64
+             * @description Bytes of its keys and values.
+             */
+            bytes: number;
+            /**
+             * Format: int64
+             * @description Entries in it. Events count twice.
+             */
+            entries: number;
+            /**
+             * Format: date-time
+             * @description When it was exported.
+             */
+            exported_at: string;
+            /** @description The name that it had. */
+            name: string;
+            /**
+             * Format: int64
+             * @description The last version of its store at that time.
+             */
+            version: number;
+        };
         /** @description What a branch was made of. */
         Parent: {
             /** @description Its id. */
@@ -1800,6 +2000,18 @@ export interface components {
              */
             ttl_s?: number | null;
         };
+        /** @description How many resources of a type there are. */
+        ResourceCount: {
+            /**
+             * Format: int64
+             * @description How many.
+             */
+            count: number;
+            /** @description What it is called. */
+            name: string;
+            /** @description The type. */
+            resource_type: string;
+        };
         /** @description Where a branch goes back to. */
         RestoreBranch: {
             /** @description The name or the id of one of its snapshots, or a time (RFC 3339): the newest one that was there by then. */
@@ -1911,6 +2123,18 @@ export interface components {
             days: number;
             /** @description The column of the same table that says whose date it is. Equal persons of all tables are moved equally. */
             person: string;
+        };
+        /** @description A value, or the beginning of one. */
+        ShownValue: {
+            /** @description Whether something of it was left out at the end. */
+            cut: boolean;
+            /** @description What it is: `null`, `bool`, `int`, `float`, `string`, `bytes`, `list` or `object`, `vector` or `blob`. */
+            form: string;
+            /**
+             * @description Its text. Lists and objects are JSON, in which bytes are `{"$bytes": BASE64}`; bytes and blobs are written as keys are, and a vector
+             *     is a list of numbers.
+             */
+            text: string;
         };
         /**
          * @description Why a snapshot of a branch was taken.
@@ -2182,6 +2406,191 @@ export interface components {
             volumes_reason: string;
             /** @description What the operator has to look at, each with the next step: a damaged journal, a volume store that lost writes. */
             warnings?: string[];
+        };
+        /** @description A branch of a store. */
+        StoreBranch: {
+            /**
+             * Format: int64
+             * @description Bytes of all its keys and values, whoever shares them.
+             */
+            bytes: number;
+            /**
+             * Format: date-time
+             * @description When it was made.
+             */
+            created_at: string;
+            /**
+             * Format: int64
+             * @description Its entries. Events count twice, collections and indexes have one of their own, and an index has one of each row.
+             */
+            entries: number;
+            /**
+             * Format: date-time
+             * @description When it will be deleted by itself.
+             */
+            expires_at?: string | null;
+            /** @description Its name. */
+            name: string;
+            /** @description The branch that it was forked from, if that is still there. */
+            parent?: string | null;
+            /** @description Whether it is kept from being deleted, reset or expiring. */
+            protected: boolean;
+        };
+        /** @description `GET /v1/attachments/{name}/store-branches` */
+        StoreBranches: {
+            /** @description Its branches, by name. */
+            branches: components["schemas"]["StoreBranch"][];
+            /**
+             * Format: date-time
+             * @description When the store was made, or the pack.
+             */
+            created_at: string;
+            /**
+             * Format: int64
+             * @description Bytes on disk, without the log.
+             */
+            disk_bytes: number;
+            /** @description Whether there are more than are told. */
+            truncated: boolean;
+            /**
+             * Format: int64
+             * @description The version of the last write.
+             */
+            version: number;
+        };
+        /** @description How a key differs between two branches. */
+        StoreChange: {
+            from?: components["schemas"]["ShownValue"] | null;
+            /** @description The key; of an event its number, of a vector `collection/key`. */
+            key: string;
+            /** @description The kind of data. */
+            kind: components["schemas"]["EntryKind"];
+            /** @description The space. */
+            space: string;
+            to?: components["schemas"]["ShownValue"] | null;
+        };
+        /** @description `GET /v1/attachments/{name}/store-contents` */
+        StoreContents: {
+            /** @description The branch, as it was asked for. */
+            branch: string;
+            /** @description Its spaces that have anything in them, by name. */
+            spaces: components["schemas"]["StoreSpace"][];
+            /** @description Whether there is more than is told. */
+            truncated: boolean;
+        };
+        /** @description `GET /v1/attachments/{name}/difference` */
+        StoreDifference: {
+            /** @description What differs, in the order of kind, space and key. */
+            changes: components["schemas"]["StoreChange"][];
+            /** @description The cursor of the next page; none after the last. */
+            next?: string | null;
+        };
+        /** @description `GET /v1/attachments/{name}/entries` */
+        StoreEntries: {
+            /** @description Entries in the order of their keys; of events, the newest first. */
+            entries: components["schemas"]["StoreEntry"][];
+            /** @description The cursor of the next page; none after the last. */
+            next?: string | null;
+        };
+        /** @description An entry of a store. */
+        StoreEntry: {
+            /**
+             * Format: date-time
+             * @description When an event was appended.
+             */
+            at?: string | null;
+            /** @description The type of an event. */
+            event_type?: string | null;
+            /**
+             * Format: date-time
+             * @description When a pair ends; told of one that is shown in full.
+             */
+            expires_at?: string | null;
+            /** @description The hash of an event, or of a blob, in hexadecimal digits. */
+            hash?: string | null;
+            /** @description Its key; of an event, its number. */
+            key: string;
+            metadata?: components["schemas"]["ShownValue"] | null;
+            /**
+             * Format: int64
+             * @description The length of a blob, or how many dimensions a vector has.
+             */
+            size?: number | null;
+            /** @description What it holds. */
+            value: components["schemas"]["ShownValue"];
+            /**
+             * Format: int64
+             * @description The version of a cell.
+             */
+            version?: number | null;
+        };
+        /** @description `GET /v1/attachments/{name}/store-history` */
+        StoreHistory: {
+            /**
+             * Format: int64
+             * @description How many there are.
+             */
+            all: number;
+            keep?: components["schemas"]["StoreKeep"] | null;
+            /** @description The states that are retained, the newest first. */
+            states: components["schemas"]["StoreState"][];
+        };
+        /** @description Which states of a branch are retained. */
+        StoreKeep: {
+            /**
+             * Format: int64
+             * @description For how long, in milliseconds.
+             */
+            age_ms?: number | null;
+            /**
+             * Format: int64
+             * @description Up to so many bytes on disk.
+             */
+            bytes?: number | null;
+            /**
+             * Format: int64
+             * @description How often, in milliseconds; none: at each commit.
+             */
+            every_ms?: number | null;
+            /**
+             * Format: int64
+             * @description How many at most.
+             */
+            versions?: number | null;
+        };
+        /** @description A space of a branch. */
+        StoreSpace: {
+            /** @description Its collections of vectors, by name. */
+            collections: string[];
+            /** @description The kinds of data in it. */
+            kinds: components["schemas"]["EntryKind"][];
+            /** @description Its name. */
+            name: string;
+        };
+        /** @description A state that is retained. */
+        StoreState: {
+            /**
+             * Format: date-time
+             * @description When it was retained.
+             */
+            at: string;
+            /**
+             * Format: int64
+             * @description Bytes on disk that nothing needs but it and those before it.
+             */
+            bytes: number;
+            /**
+             * Format: int64
+             * @description Its entries.
+             */
+            entries: number;
+            /** @description The tags that name it. */
+            tags: string[];
+            /**
+             * Format: int64
+             * @description Its version.
+             */
+            version: number;
         };
         /**
          * @description A part of the rows: some of one table, what belongs to them, and what all of these refer to. Tables that no chain of foreign
