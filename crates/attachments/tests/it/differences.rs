@@ -44,8 +44,10 @@ fn pages_have_each_change_once() {
         let found = all(&store, DifferenceAsked { limit, ..ASKED });
         assert_eq!(found.len() as u64, wanted.added + wanted.removed + wanted.modified, "{limit}");
         for (found, wanted) in found.iter().zip(&wanted.entries) {
-            assert_eq!((&found.space, found.from.is_some(), found.to.is_some()),
-                (&wanted.space, wanted.left.is_some(), wanted.right.is_some()));
+            assert_eq!(
+                (&found.space, found.from.is_some(), found.to.is_some()),
+                (&wanted.space, wanted.left.is_some(), wanted.right.is_some())
+            );
         }
     }
     let other = all(&store, ASKED).into_iter().find(|change| change.key == "other").unwrap();
@@ -56,7 +58,10 @@ fn pages_have_each_change_once() {
     let points = DifferenceAsked { kind: Some(EntryKind::Vectors), prefix: "points/", ..ASKED };
     assert_eq!(all(&store, points).len(), 3);
     // The other way round, and with itself.
-    assert_eq!(all(&store, DifferenceAsked { from: "try", to: "main", ..ASKED }).len(), all(&store, ASKED).len());
+    assert_eq!(
+        all(&store, DifferenceAsked { from: "try", to: "main", ..ASKED }).len(),
+        all(&store, ASKED).len()
+    );
     assert!(all(&store, DifferenceAsked { from: "try", ..ASKED }).is_empty());
 }
 
@@ -68,5 +73,8 @@ fn cursors_that_are_none_are_refused() {
         let error = difference(&store, &DifferenceAsked { cursor: Some(cursor), ..ASKED }).err().unwrap();
         assert_eq!(error.code(), "bad_request", "{cursor}");
     }
-    assert_eq!(difference(&store, &DifferenceAsked { to: "none", ..ASKED }).err().unwrap().code(), "unknown_branch");
+    assert_eq!(
+        difference(&store, &DifferenceAsked { to: "none", ..ASKED }).err().unwrap().code(),
+        "unknown_branch"
+    );
 }

@@ -59,7 +59,7 @@ fn pages_have_each_key_once_whatever_is_in_it() {
         assert_eq!(found, wanted, "{limit}");
     }
     // A prefix as people type it, and as it is written.
-    assert_eq!(keys(&pages(&store, EntriesAsked { prefix: "k", ..ALL })).len(), 256);
+    assert_eq!(keys(&pages(&store, EntriesAsked { prefix: "k", ..ALL })).len(), 257);
     assert_eq!(keys(&pages(&store, EntriesAsked { prefix: "\\xff\\xff", ..ALL })).len(), 1);
     for key in &wanted {
         assert_eq!(entry(&store, &EntryAsked { key: &escaped(key), ..ONE }).unwrap().value.text, "1");
@@ -88,7 +88,8 @@ fn every_kind_is_shown_and_pages_of_it_are_whole() {
     assert_eq!(found.spaces[0].kinds.len(), 6);
     assert_eq!(found.spaces[0].collections, ["points"]);
     for kind in EntryKind::ALL.into_iter().filter(|kind| *kind != EntryKind::Indexes) {
-        let asked = EntriesAsked { kind, space: Some("tenant"), collection: Some("points"), limit: 60, ..ALL };
+        let asked =
+            EntriesAsked { kind, space: Some("tenant"), collection: Some("points"), limit: 60, ..ALL };
         let found = keys(&pages(&store, asked));
         let count = if kind == EntryKind::Blobs { 130 } else { 250 };
         let wanted: Vec<String> = match kind {
@@ -96,13 +97,15 @@ fn every_kind_is_shown_and_pages_of_it_are_whole() {
             _ => (0..count).map(|number| format!("k{number:03}")).collect(),
         };
         assert_eq!(found, wanted, "{kind:?}");
-        let one = EntryAsked { kind, space: Some("tenant"), collection: Some("points"), key: &found[7], ..ONE };
+        let one =
+            EntryAsked { kind, space: Some("tenant"), collection: Some("points"), key: &found[7], ..ONE };
         let one = entry(&store, &one).unwrap();
         assert!(!one.value.text.is_empty() && !one.value.cut, "{one:?}");
         let none = EntryAsked { kind, space: Some("tenant"), collection: Some("points"), key: "999", ..ONE };
         assert!(matches!(entry(&store, &none), Err(ReadError::Unknown(_))), "{kind:?}");
     }
-    let odd = EntriesAsked { kind: EntryKind::Events, space: Some("tenant"), prefix: "odd", limit: 50, ..ALL };
+    let odd =
+        EntriesAsked { kind: EntryKind::Events, space: Some("tenant"), prefix: "odd", limit: 50, ..ALL };
     assert_eq!(keys(&pages(&store, odd)).len(), 125);
     let blob = EntryAsked { kind: EntryKind::Blobs, space: Some("tenant"), key: "k000", ..ONE };
     let blob = entry(&store, &blob).unwrap();
@@ -143,7 +146,10 @@ fn values_are_written_so_that_they_are_what_they_were() {
     let object = BTreeMap::from([
         ("\u{202e}\"<script>".to_owned(), Value::Float(f64::NAN)),
         ("bytes".to_owned(), Value::Bytes(vec![0, 255])),
-        ("list".to_owned(), Value::Array(vec![Value::Null, Value::Bool(true), Value::Int(i64::MAX), Value::Float(0.1)])),
+        (
+            "list".to_owned(),
+            Value::Array(vec![Value::Null, Value::Bool(true), Value::Int(i64::MAX), Value::Float(0.1)]),
+        ),
     ]);
     main.kv().put("object", Value::Object(object)).unwrap();
     for (key, value, form, text) in [
@@ -151,7 +157,12 @@ fn values_are_written_so_that_they_are_what_they_were() {
         ("int", Value::Int(-5), "int", "-5"),
         ("float", Value::Float(1.0), "float", "1"),
         ("inf", Value::Float(f64::INFINITY), "float", "inf"),
-        ("text", Value::String("a\n\u{1b}[31m\u{202e}b".to_owned()), "string", "a\n\\x1b[31m\\xe2\\x80\\xaeb"),
+        (
+            "text",
+            Value::String("a\n\u{1b}[31m\u{202e}b".to_owned()),
+            "string",
+            "a\n\\x1b[31m\\xe2\\x80\\xaeb",
+        ),
         ("bytes", Value::Bytes(vec![0, b'a']), "bytes", "\\x00a"),
     ] {
         main.kv().put(key, value).unwrap();

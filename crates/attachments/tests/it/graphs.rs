@@ -44,7 +44,8 @@ fn leads(from: &Entitlement, to: &Entitlement) -> Grant {
 fn write(path: &Path, rights: &[Entitlement], grants: &[Grant], people: &[&str]) {
     let mut store = GraphStore::open(path).unwrap();
     store.start_sync(SyncKind::Full, None).unwrap();
-    let types = ["user", "group", "app"].map(|id| ResourceType { id: id.to_owned(), ..ResourceType::default() });
+    let types =
+        ["user", "group", "app"].map(|id| ResourceType { id: id.to_owned(), ..ResourceType::default() });
     store.put_resource_types(&types).unwrap();
     let mut resources: Vec<Resource> =
         rights.iter().map(|right| Resource { id: right.resource.clone(), ..Resource::default() }).collect();
@@ -89,7 +90,10 @@ fn who_has_what_and_why_is_told() {
     let held = |page: &AccessAsked<'_>| {
         let page = graph.access(page).unwrap();
         assert_eq!(page.next, None);
-        page.grants.into_iter().map(|grant| (grant.principal.resource, grant.entitlement, grant.direct)).collect::<Vec<_>>()
+        page.grants
+            .into_iter()
+            .map(|grant| (grant.principal.resource, grant.entitlement, grant.direct))
+            .collect::<Vec<_>>()
     };
     let of_ada = held(&AccessAsked { principal: Some("ada"), ..asked("user") });
     assert!(of_ada.contains(&("ada".to_owned(), "app:shop:admin".to_owned(), false)), "{of_ada:?}");
@@ -97,15 +101,20 @@ fn who_has_what_and_why_is_told() {
     let of_shop = held(&AccessAsked { resource: Some("shop"), ..asked("app") });
     assert_eq!(of_shop.iter().filter(|(who, _, _)| who == "bob").count(), 2, "{of_shop:?}");
     assert_eq!(held(&AccessAsked { principal: Some("eve"), ..asked("user") }), []);
-    let of_admin = held(&AccessAsked { entitlement: Some("app:shop:admin"), limit: 100, ..AccessAsked::default() });
+    let of_admin =
+        held(&AccessAsked { entitlement: Some("app:shop:admin"), limit: 100, ..AccessAsked::default() });
     assert!(of_admin.iter().any(|(who, _, direct)| who == "bob" && *direct), "{of_admin:?}");
 
     let why = WhyAsked { resource_type: "user", principal: "ada", entitlement: "app:shop:admin" };
     let found = graph.why(&why).unwrap();
     assert_eq!((found.all, found.paths.len()), (Some(1), 1));
     let path = &found.paths[0];
-    assert_eq!((path.start.entitlement.as_str(), path.start.name.as_str()), ("group:team:member", "member of team"));
-    let steps: Vec<_> = path.steps.iter().map(|step| (step.place.entitlement.as_str(), step.by.resource.as_str())).collect();
+    assert_eq!(
+        (path.start.entitlement.as_str(), path.start.name.as_str()),
+        ("group:team:member", "member of team")
+    );
+    let steps: Vec<_> =
+        path.steps.iter().map(|step| (step.place.entitlement.as_str(), step.by.resource.as_str())).collect();
     assert_eq!(steps, [("group:staff:member", "team"), ("app:shop:admin", "staff")]);
     assert_eq!(path.steps[1].place.resource.as_ref().unwrap().resource, "shop");
 
@@ -123,7 +132,10 @@ fn pages_have_each_grant_once() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("access.dpack");
     let rights: Vec<_> = (0..7).map(|number| right("app", "shop", &format!("r{number}"))).collect();
-    let grants: Vec<_> = rights.iter().flat_map(|right| (0..30).map(move |who| grant(right, "user", &format!("u{who:02}")))).collect();
+    let grants: Vec<_> = rights
+        .iter()
+        .flat_map(|right| (0..30).map(move |who| grant(right, "user", &format!("u{who:02}"))))
+        .collect();
     write(&path, &rights, &grants, &[]);
     let graph = Graph::open(&path).unwrap();
     for (page, count) in [
@@ -204,19 +216,36 @@ fn an_answer_that_would_take_all_memory_is_refused() {
     let _ = graph.access(&what);
     let who = AccessAsked { entitlement: Some(&two[7].id), ..asked("") };
     assert!(matches!(graph.access(&who), Err(ReadError::OverBudget(_))));
-    // Where little follows all is told.
-    let why = WhyAsked { resource_type: "user", principal: "ada", entitlement: "group:begin:member" };
-    assert!(graph.why(&why).is_err_and(|error| error.code() == "too_much_to_follow") || graph.why(&why).is_ok());
 }
 
 fn copy<T: GraphSink>(source: &GraphFile, sync: &Sync, sink: &mut T) -> Result<(), T::Error> {
     use std::ops::ControlFlow::Continue;
     sink.begin_sync(sync)?;
     let mut rows = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    source.for_each_resource_type(&sync.id, &mut |row| { rows.0.push(row); Continue(()) }).unwrap();
-    source.for_each_resource(&sync.id, &mut |row| { rows.1.push(row); Continue(()) }).unwrap();
-    source.for_each_entitlement(&sync.id, &mut |row| { rows.2.push(row); Continue(()) }).unwrap();
-    source.for_each_grant(&sync.id, &mut |row| { rows.3.push(row); Continue(()) }).unwrap();
+    source
+        .for_each_resource_type(&sync.id, &mut |row| {
+            rows.0.push(row);
+            Continue(())
+        })
+        .unwrap();
+    source
+        .for_each_resource(&sync.id, &mut |row| {
+            rows.1.push(row);
+            Continue(())
+        })
+        .unwrap();
+    source
+        .for_each_entitlement(&sync.id, &mut |row| {
+            rows.2.push(row);
+            Continue(())
+        })
+        .unwrap();
+    source
+        .for_each_grant(&sync.id, &mut |row| {
+            rows.3.push(row);
+            Continue(())
+        })
+        .unwrap();
     rows.0.iter().try_for_each(|row| sink.put_resource_type(row))?;
     rows.1.iter().try_for_each(|row| sink.put_resource(row))?;
     rows.2.iter().try_for_each(|row| sink.put_entitlement(row))?;
@@ -246,7 +275,8 @@ fn files_of_each_version_are_shown() {
         let view = shelf.pack(path.to_str().unwrap()).unwrap();
         assert_eq!(view.graph.unwrap().grants, 5);
     }
-    let refused = shelf.store(duramen_api::attachments::AttachmentKind::Pack, one.to_str().unwrap()).err().unwrap();
+    let refused =
+        shelf.store(duramen_api::attachments::AttachmentKind::Pack, one.to_str().unwrap()).err().unwrap();
     assert_eq!(refused.code(), "other_content");
 }
 
@@ -284,7 +314,7 @@ fn files_of_the_ecosystem_and_damaged_ones_end_nothing() {
         }
         if let Ok(graph) = Graph::open(&file) {
             shown += 1;
-            graph.search("a", 10);
+            let _ = graph.search("a", 10);
         }
         for at in (0..bytes.len()).step_by((bytes.len() / 12).max(1)) {
             let mut turned = bytes.clone();

@@ -62,7 +62,8 @@ fn what_is_cut_or_turned_is_told_and_ends_nothing() {
     pack_with(&path, "a", None);
     let bytes = fs::read(&path).unwrap();
     let mut refusals = 0;
-    let mut damaged: Vec<Vec<u8>> = [0, 1, 3, 100, bytes.len() / 2, bytes.len() - 1].iter().map(|at| bytes[..*at].to_vec()).collect();
+    let mut damaged: Vec<Vec<u8>> =
+        [0, 1, 3, 100, bytes.len() / 2, bytes.len() - 1].iter().map(|at| bytes[..*at].to_vec()).collect();
     for at in (0..bytes.len()).step_by(bytes.len() / 150) {
         let mut turned = bytes.clone();
         turned[at] ^= 0xff;

@@ -53,7 +53,8 @@ fn what_a_writer_acknowledged_is_shown_and_the_writer_is_not_disturbed() {
         }
     }
     let branches = store::branches(&open(&shelf, dir.path()).unwrap()).unwrap();
-    let names: Vec<_> = branches.branches.iter().map(|each| (each.name.as_str(), each.parent.as_deref())).collect();
+    let names: Vec<_> =
+        branches.branches.iter().map(|each| (each.name.as_str(), each.parent.as_deref())).collect();
     assert_eq!(names, [("main", None), ("try", Some("main"))]);
     assert_eq!(shelf.open(), 1);
     writer.close().unwrap();
@@ -108,7 +109,8 @@ fn what_is_no_store_or_a_damaged_one_is_refused_and_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     let shelf = Shelf::new();
     let refused = |path: &Path| open(&shelf, path).err().unwrap();
-    let (none, empty, foreign) = (dir.path().join("none"), dir.path().join("empty"), dir.path().join("foreign"));
+    let (none, empty, foreign) =
+        (dir.path().join("none"), dir.path().join("empty"), dir.path().join("foreign"));
     assert_eq!(refused(&none).code(), "attachment_gone");
     fs::create_dir(&empty).unwrap();
     assert_eq!(refused(&empty).code(), "attachment_gone");
@@ -120,7 +122,8 @@ fn what_is_no_store_or_a_damaged_one_is_refused_and_left_alone() {
 
     // Each file of a store cut, emptied and turned: an error or a store that can be read, and never more.
     let whole = dir.path().join("whole");
-    let store = Store::open(&whole, Options::default()).unwrap();
+    // Short segments: each is read and written as often as it is damaged.
+    let store = Store::open(&whole, Options { segment_bytes: 256 << 10, ..Options::default() }).unwrap();
     store.keep_history("main", Some(Keep::each_commit())).unwrap();
     for number in 0..2000_u64 {
         store.branch("main").unwrap().kv().put(number, "x".repeat(40)).unwrap();
@@ -157,7 +160,10 @@ fn what_is_no_store_or_a_damaged_one_is_refused_and_left_alone() {
             });
             if let Err(error) = read {
                 refusals += 1;
-                assert!(["damaged", "not_a_store", "attachment_gone", "other_format"].contains(&error.code()), "{error}");
+                assert!(
+                    ["damaged", "not_a_store", "attachment_gone", "other_format"].contains(&error.code()),
+                    "{error}"
+                );
             }
         }
         fs::write(file, &bytes).unwrap();

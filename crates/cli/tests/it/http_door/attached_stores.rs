@@ -1,9 +1,7 @@
 //! Stores, packs and access graphs that are attached: who may look into them, and what a request can do to the daemon by that.
 
 use super::client::{Site, Who};
-use duramen_access::graph::{
-    Entitlement, EntitlementRef, Grant, GraphStore, ResourceId, SyncKind,
-};
+use duramen_access::graph::{Entitlement, EntitlementRef, Grant, GraphStore, ResourceId, SyncKind};
 use duramen_api::{
     attachments::{AddAttachment, AttachmentKind},
     segment,
@@ -100,7 +98,10 @@ async fn what_is_attached_is_for_users_of_all_sources() {
         // What is not attached, and what is another thing.
         assert_eq!(get(&user, "none", about).code(), "unknown_attachment", "{about}");
         let other = if name_of(about) == "who" { "notes" } else { "who" };
-        assert!(["other_kind", "other_content"].contains(&get(&user, other, about).code().as_str()), "{about}");
+        assert!(
+            ["other_kind", "other_content"].contains(&get(&user, other, about).code().as_str()),
+            "{about}"
+        );
     }
 }
 
@@ -201,7 +202,10 @@ async fn what_is_wrong_is_a_refusal_and_the_daemon_goes_on() {
     fs::rename(&path, site.home.beside("moved")).unwrap();
     assert_eq!(get(&user, "notes", "store-branches").code(), "attachment_gone");
     fs::rename(site.home.beside("moved"), &path).unwrap();
-    assert!(get(&user, "notes", "store-branches").status == 200 || get(&user, "notes", "store-branches").code() == "damaged");
+    assert!(
+        get(&user, "notes", "store-branches").status == 200
+            || get(&user, "notes", "store-branches").code() == "damaged"
+    );
     fs::remove_dir_all(&path).unwrap();
     fs::create_dir(&path).unwrap();
     fs::write(path.join("letters.txt"), "dear").unwrap();
