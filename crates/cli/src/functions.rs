@@ -24,6 +24,7 @@ mod worker;
 
 use crate::context::{Context, Outcome};
 use clap::{Args, Subcommand};
+use duramen_functions::inspect::Action;
 use handle::{Handle, Place};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -103,7 +104,7 @@ enum Verb {
     Export(ending::Id),
     /// Show, limit, pause and drain queues
     #[command(subcommand, after_help = queue::EXAMPLES)]
-    Queue(queue::Queue),
+    Queue(queue::Command),
     /// Start functions at times of the calendar, or at intervals
     #[command(subcommand, after_help = schedule::EXAMPLES)]
     Schedule(schedule::Schedule),
@@ -130,10 +131,10 @@ pub(crate) fn run(context: &Context, functions: Functions) -> Outcome {
         Verb::Await(id) => context.wait(ending::wait(&handle(None)?, &id)),
         Verb::Cancel(cancel) => context.wait(control::cancel(&handle(None)?, &cancel)),
         Verb::Signal(signal) => context.wait(control::signal(&handle(None)?, &signal)),
-        Verb::Pause(id) => context.wait(control::send(&handle(None)?, "SELECT df.pause($1)", &id)),
+        Verb::Pause(id) => context.wait(control::send(&handle(None)?, Action::Pause, &id)),
         Verb::Resume(resume) => context.wait(control::resume(&handle(None)?, &resume)),
         Verb::Fork(fork) => context.wait(control::fork(&handle(None)?, &fork)),
-        Verb::Delete(id) => context.wait(control::send(&handle(None)?, "SELECT df.delete($1)", &id)),
+        Verb::Delete(id) => context.wait(control::send(&handle(None)?, Action::Delete, &id)),
         Verb::Explain(explain) => context.wait(explain::run(&handle(None)?, explain)),
         Verb::Export(id) => context.wait(export::run(&handle(None)?, &id)),
         Verb::Queue(queue) => context.wait(queue::run(&handle(None)?, queue)),

@@ -7,11 +7,13 @@
 //! - [`schema`] puts `df` into a database.
 //! - [`worker`] runs what is started there.
 //! - [`client`] starts instances and waits for them.
+//! - [`inspect`] shows them to people, and steers one of them.
 //! - [`graph`] and [`interpret`] are what an instance is, without a database, a clock or a network.
 
 pub mod client;
 pub mod graph;
 pub mod http;
+pub mod inspect;
 pub mod interpret;
 pub mod json;
 pub mod nontransactional;

@@ -402,7 +402,7 @@ async fn check_server(client: &Client, target: &Target) -> Result<(), SchemaErro
 }
 
 /// The installed version; `None`: nothing is installed.
-async fn version(client: &Client, target: &Target) -> Result<Option<i32>, SchemaError> {
+pub(crate) async fn version(client: &Client, target: &Target) -> Result<Option<i32>, SchemaError> {
     let server = |error: tokio_postgres::Error| SchemaError::Server {
         target: target.describe(),
         cause: with_sources(&error),

@@ -4,10 +4,10 @@ use super::{
     ending::Id,
     handle::{unknown, Handle},
 };
-use crate::context::Outcome;
+use crate::{context::Outcome, failure::Failure};
 use clap::Args;
+use duramen_functions::inspect::{Action, Controlled};
 use serde_json::json;
-use tokio_postgres::types::Type;
 
 pub(crate) const CANCEL_EXAMPLES: &str = "\
 Examples:
@@ -77,47 +77,40 @@ pub(crate) struct Fork {
     label: Option<String>,
 }
 
-pub(crate) async fn resume(handle: &Handle, Resume { id, step }: &Resume) -> Outcome {
+/// Does something with an instance.
+async fn done(handle: &Handle, id: &str, action: &Action) -> Result<Controlled, Failure> {
     let session = handle.connect().await?;
-    let parameters = [(id as _, Type::TEXT), (step as _, Type::TEXT)];
-    let said: String = session.row("SELECT df.resume($1, $2)", &parameters).await?.get(0);
-    handle.say(&json!({ "id": id, "message": said }), &said)
+    session.asked(async |client| action.run(client, id).await).await?.ok_or_else(|| unknown(id))
+}
+
+pub(crate) async fn resume(handle: &Handle, Resume { id, step }: &Resume) -> Outcome {
+    let Controlled { message, .. } = done(handle, id, &Action::Resume { step: step.clone() }).await?;
+    handle.say(&json!({ "id": id, "message": message }), &message)
 }
 
 pub(crate) async fn fork(handle: &Handle, Fork { id, from, step, label }: &Fork) -> Outcome {
-    let session = handle.connect().await?;
-    let parameters =
-        [(id as _, Type::TEXT), (from as _, Type::TEXT), (step as _, Type::TEXT), (label as _, Type::TEXT)];
-    let fork: String = session.row("SELECT df.fork($1, $2, $3, $4)", &parameters).await?.get(0);
+    let action = Action::Fork { from: from.clone(), step: step.clone(), label: label.clone() };
+    let fork = done(handle, id, &action).await?.fork.unwrap_or_default();
     handle.say(&json!({ "id": fork, "fork_of": id }), &fork)
 }
 
 pub(crate) async fn cancel(handle: &Handle, Cancel { id, reason }: &Cancel) -> Outcome {
-    let session = handle.connect().await?;
-    let row = session.row("SELECT df.status($1)", &[(id, Type::TEXT)]).await?;
-    let status: String = row.get::<_, Option<String>>(0).ok_or_else(|| unknown(id))?;
-    let row = session.row("SELECT df.cancel($1, $2)", &[(id, Type::TEXT), (reason, Type::TEXT)]).await?;
-    let said: String = row.get(0);
+    let Controlled { message, status_before, .. } =
+        done(handle, id, &Action::Cancel { reason: Some(reason.clone()) }).await?;
+    let status = status_before.unwrap_or_default();
     let cancelled = matches!(status.as_str(), "pending" | "running");
     let value = json!({ "id": id, "cancelled": cancelled, "status_before": status, "reason": reason });
-    match cancelled {
-        true => handle.say(&value, said),
-        false => {
-            handle.say(&value, format_args!("instance {id} is {status} already: there is nothing to cancel"))
-        }
-    }
+    handle.say(&value, message)
 }
 
 pub(crate) async fn signal(handle: &Handle, Signal { id, name, data }: &Signal) -> Outcome {
-    let session = handle.connect().await?;
-    let parameters = [(id as _, Type::TEXT), (name as _, Type::TEXT), (data as _, Type::TEXT)];
-    session.row("SELECT df.signal($1, $2, $3)", &parameters).await?;
-    handle.say(&json!({ "id": id, "signal": name }), format_args!("signal {name} was sent to {id}"))
+    let action = Action::Signal { name: name.clone(), data: Some(data.clone()) };
+    let Controlled { message, .. } = done(handle, id, &action).await?;
+    handle.say(&json!({ "id": id, "signal": name }), message)
 }
 
-/// Runs one of the functions that take an id and say what they did.
-pub(crate) async fn send(handle: &Handle, sql: &str, Id { id }: &Id) -> Outcome {
-    let session = handle.connect().await?;
-    let said: String = session.row(sql, &[(id, Type::TEXT)]).await?.get(0);
-    handle.say(&json!({ "id": id, "message": said }), &said)
+/// Does what takes an id alone.
+pub(crate) async fn send(handle: &Handle, action: Action, Id { id }: &Id) -> Outcome {
+    let Controlled { message, .. } = done(handle, id, &action).await?;
+    handle.say(&json!({ "id": id, "message": message }), &message)
 }

@@ -127,6 +127,14 @@ impl Session<'_> {
         Ok(self.rows(sql, parameters).await?.into_iter().next())
     }
 
+    /// What the library asks by this session.
+    pub(crate) async fn asked<T>(
+        &self,
+        ask: impl AsyncFnOnce(&Client) -> Result<T, tokio_postgres::Error>,
+    ) -> Result<T, Failure> {
+        ask(&self.client).await.map_err(|error| self.handle.refused(&error))
+    }
+
     /// The only row of a query.
     pub(crate) async fn row(&self, sql: &str, parameters: &Parameters<'_>) -> Result<Row, Failure> {
         let row = self.maybe(sql, parameters).await?;

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{context::Outcome, failure::Failure, output, parse};
 use clap::{Args, Subcommand};
-use serde::Serialize;
+use duramen_functions::inspect::{self, Queue};
 use serde_json::json;
 use std::{cmp::Reverse, time::Duration};
 use tokio_postgres::types::Type;
@@ -40,17 +40,11 @@ pub(crate) const DROP_EXAMPLES: &str = "\
 Examples:
   duramen fn queue drop mail         one that is not empty is refused: drain it first";
 
-/// Limits as a line of a list has them, and how full the queue is.
-const QUEUES: &str = "\
-    SELECT name, submitted_by::text AS role, state, concurrency, worker_concurrency, rate, \
-        extract(epoch FROM per)::float8 AS per_s, partition_by, partition_concurrency, waiting, delayed, oldest_s, \
-        running, admitted \
-    FROM df.queues()";
 const SET: &str = "SELECT df.queue($1, concurrency => $2, worker_concurrency => $3, rate => $4, \
     per => make_interval(secs => $5), partition_by => $6, partition_concurrency => $7)";
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Queue {
+pub(crate) enum Command {
     /// List queues: their limits, what waits, and what goes on
     #[command(after_help = LIST_EXAMPLES)]
     List,
@@ -101,76 +95,54 @@ pub(crate) struct Set {
     partition_concurrency: Option<i32>,
 }
 
-/// A queue as a list shows it.
-#[derive(Debug, Serialize)]
-pub(crate) struct Shown {
-    name: String,
-    role: String,
-    state: String,
-    concurrency: Option<i32>,
-    worker_concurrency: Option<i32>,
-    rate: Option<i32>,
-    per_s: Option<f64>,
-    partition_by: Option<String>,
-    partition_concurrency: Option<i32>,
-    waiting: i64,
-    delayed: i64,
-    oldest_s: Option<f64>,
-    running: i64,
-    /// How many were let in within the time of the rate; absent without a rate.
-    admitted: Option<i64>,
+fn limits(queue: &Queue) -> String {
+    let number = |what: &str, limit: Option<i32>| limit.map(|limit| format!("{limit} {what}"));
+    let limits = [
+        number("at once", queue.concurrency),
+        number("of a partition", queue.partition_concurrency),
+        number("on a worker", queue.worker_concurrency),
+    ];
+    let limits: Vec<String> = limits.into_iter().flatten().collect();
+    if limits.is_empty() {
+        "-".to_owned()
+    } else {
+        limits.join(", ")
+    }
 }
 
-impl Shown {
-    fn limits(&self) -> String {
-        let number = |what: &str, limit: Option<i32>| limit.map(|limit| format!("{limit} {what}"));
-        let limits = [
-            number("at once", self.concurrency),
-            number("of a partition", self.partition_concurrency),
-            number("on a worker", self.worker_concurrency),
-        ];
-        let limits: Vec<String> = limits.into_iter().flatten().collect();
-        if limits.is_empty() {
-            "-".to_owned()
-        } else {
-            limits.join(", ")
-        }
-    }
+/// How many were let in within the time of the rate, of how many.
+fn let_in(queue: &Queue) -> String {
+    let rate = queue.rate.zip(queue.per_s);
+    rate.map_or_else(
+        || "-".to_owned(),
+        |(rate, per)| format!("{} of {rate} in {}", queue.admitted.unwrap_or(0), text::seconds(per)),
+    )
+}
 
-    /// How many were let in within the time of the rate, of how many.
-    fn let_in(&self) -> String {
-        let rate = self.rate.zip(self.per_s);
-        rate.map_or_else(
-            || "-".to_owned(),
-            |(rate, per)| format!("{} of {rate} in {}", self.admitted.unwrap_or(0), text::seconds(per)),
-        )
+/// The queue in a few words; `None`: there is nothing in it.
+fn briefly(queue: &Queue) -> Option<String> {
+    if queue.waiting + queue.delayed + queue.running == 0 {
+        return None;
     }
-
-    /// The queue in a few words; `None`: there is nothing in it.
-    fn briefly(&self) -> Option<String> {
-        if self.waiting + self.delayed + self.running == 0 {
-            return None;
-        }
-        let oldest =
-            self.oldest_s.map_or_else(String::new, |oldest| format!(" (oldest {})", text::seconds(oldest)));
-        let rate = self.rate.map_or_else(String::new, |_| format!(" let in {}", self.let_in()));
-        let name = text::short(&self.name, 30);
-        Some(format!("{name}: waiting {}{oldest} running {}{rate}", self.waiting, self.running))
-    }
+    let oldest =
+        queue.oldest_s.map_or_else(String::new, |oldest| format!(" (oldest {})", text::seconds(oldest)));
+    let rate = queue.rate.map_or_else(String::new, |_| format!(" let in {}", let_in(queue)));
+    let name = text::short(&queue.name, 30);
+    Some(format!("{name}: waiting {}{oldest} running {}{rate}", queue.waiting, queue.running))
 }
 
 /// How many queues a screen shows, and how many a line.
 const SHOWN_MAX: (usize, usize) = (20, 5);
 
 /// The fullest queues first.
-fn by_depth(queues: &[Shown]) -> Vec<&Shown> {
-    let mut queues: Vec<&Shown> = queues.iter().collect();
+fn by_depth(queues: &[Queue]) -> Vec<&Queue> {
+    let mut queues: Vec<&Queue> = queues.iter().collect();
     queues.sort_by_key(|queue| (Reverse(queue.waiting), Reverse(queue.running), &queue.role, &queue.name));
     queues
 }
 
 /// The fullest queues as a table for a screen, and how many more there are.
-pub(crate) fn fullest(queues: &[Shown]) -> String {
+pub(crate) fn fullest(queues: &[Queue]) -> String {
     let shown = by_depth(queues);
     let more = match shown.len().saturating_sub(SHOWN_MAX.0) {
         0 => String::new(),
@@ -181,8 +153,8 @@ pub(crate) fn fullest(queues: &[Shown]) -> String {
 }
 
 /// The fullest queues in a line, and how many more have something in them.
-pub(crate) fn line(queues: &[Shown]) -> String {
-    let all: Vec<String> = by_depth(queues).into_iter().filter_map(Shown::briefly).collect();
+pub(crate) fn line(queues: &[Queue]) -> String {
+    let all: Vec<String> = by_depth(queues).into_iter().filter_map(briefly).collect();
     let more = match all.len().saturating_sub(SHOWN_MAX.1) {
         0 => String::new(),
         more => format!("; {more} more"),
@@ -191,29 +163,12 @@ pub(crate) fn line(queues: &[Shown]) -> String {
 }
 
 /// The queues that a role sees.
-pub(crate) async fn read(session: &Session<'_>) -> Result<Vec<Shown>, Failure> {
-    let rows = session.rows(QUEUES, &[]).await?;
-    let shown = |row: &tokio_postgres::Row| Shown {
-        name: row.get("name"),
-        role: row.get("role"),
-        state: row.get("state"),
-        concurrency: row.get("concurrency"),
-        worker_concurrency: row.get("worker_concurrency"),
-        rate: row.get("rate"),
-        per_s: row.get("per_s"),
-        partition_by: row.get("partition_by"),
-        partition_concurrency: row.get("partition_concurrency"),
-        waiting: row.get("waiting"),
-        delayed: row.get("delayed"),
-        oldest_s: row.get("oldest_s"),
-        running: row.get("running"),
-        admitted: row.get("admitted"),
-    };
-    Ok(rows.iter().map(shown).collect())
+pub(crate) async fn read(session: &Session<'_>) -> Result<Vec<Queue>, Failure> {
+    session.asked(async |client| inspect::queues(client).await).await
 }
 
 /// The queues as a table.
-fn table<'a>(queues: impl Iterator<Item = &'a Shown>) -> String {
+fn table<'a>(queues: impl Iterator<Item = &'a Queue>) -> String {
     output::table(
         ["QUEUE", "ROLE", "STATE", "WAITING", "OLDEST", "DELAYED", "RUNNING", "LET IN", "LIMITS"],
         queues.map(|queue| {
@@ -225,16 +180,16 @@ fn table<'a>(queues: impl Iterator<Item = &'a Shown>) -> String {
                 queue.oldest_s.map_or_else(|| "-".to_owned(), text::seconds),
                 queue.delayed.to_string(),
                 queue.running.to_string(),
-                queue.let_in(),
-                queue.limits(),
+                let_in(queue),
+                limits(queue),
             ]
         }),
     )
 }
 
-pub(crate) async fn run(handle: &Handle, queue: Queue) -> Outcome {
+pub(crate) async fn run(handle: &Handle, queue: Command) -> Outcome {
     let (sql, Name { name }) = match queue {
-        Queue::List => {
+        Command::List => {
             let queues = read(&handle.connect().await?).await?;
             let text = match queues.is_empty() {
                 true => "no queues; make one with `duramen fn queue set NAME`".to_owned(),
@@ -242,11 +197,11 @@ pub(crate) async fn run(handle: &Handle, queue: Queue) -> Outcome {
             };
             return handle.say(&json!({ "queues": queues }), text);
         }
-        Queue::Set(limits) => return set(handle, &limits).await,
-        Queue::Pause(name) => ("SELECT df.pause_queue($1)", name),
-        Queue::Resume(name) => ("SELECT df.resume_queue($1)", name),
-        Queue::Drain(name) => ("SELECT df.drain_queue($1)", name),
-        Queue::Drop(name) => ("SELECT df.drop_queue($1)", name),
+        Command::Set(limits) => return set(handle, &limits).await,
+        Command::Pause(name) => ("SELECT df.pause_queue($1)", name),
+        Command::Resume(name) => ("SELECT df.resume_queue($1)", name),
+        Command::Drain(name) => ("SELECT df.drain_queue($1)", name),
+        Command::Drop(name) => ("SELECT df.drop_queue($1)", name),
     };
     let session = handle.connect().await?;
     let said: String = session.row(sql, &[(&name, Type::TEXT)]).await?.get(0);

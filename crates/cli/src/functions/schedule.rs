@@ -3,8 +3,8 @@
 use super::{graph, handle::Handle, text};
 use crate::{context::Outcome, output, parse};
 use clap::{Args, Subcommand, ValueEnum};
+use duramen_functions::inspect::{self, Scheduled};
 use jiff::Timestamp;
-use serde::Serialize;
 use serde_json::json;
 use std::time::Duration;
 use tokio_postgres::types::Type;
@@ -39,10 +39,6 @@ pub(crate) const DROP_EXAMPLES: &str = "\
 Examples:
   duramen fn schedule drop nightly         what it has started goes on";
 
-const SCHEDULES: &str = "\
-    SELECT name, submitted_by::text AS role, cron, time_zone, extract(epoch FROM every)::float8 AS every_s, overlap, \
-        queue, paused, next_at, last_at, last_id, last_status, started, skipped \
-    FROM df.schedules()";
 const SET: &str = "SELECT df.schedule($1, $2, cron => $3, every => make_interval(secs => $4), time_zone => $5, \
     overlap => $6, catch_up => make_interval(secs => $7), jitter => make_interval(secs => $8), label => $9, queue => $10)";
 const BACKFILL: &str = "SELECT df.backfill_schedule($1, $2, $3)";
@@ -143,49 +139,10 @@ impl Overlap {
     }
 }
 
-#[derive(Debug, Serialize)]
-struct Shown {
-    name: String,
-    role: String,
-    cron: Option<String>,
-    time_zone: String,
-    every_s: Option<f64>,
-    overlap: String,
-    queue: Option<String>,
-    paused: bool,
-    next_at: Option<Timestamp>,
-    last_at: Option<Timestamp>,
-    last_id: Option<String>,
-    last_status: Option<String>,
-    started: i64,
-    skipped: i64,
-}
-
-impl Shown {
-    fn read(row: &tokio_postgres::Row) -> Shown {
-        Shown {
-            name: row.get("name"),
-            role: row.get("role"),
-            cron: row.get("cron"),
-            time_zone: row.get("time_zone"),
-            every_s: row.get("every_s"),
-            overlap: row.get("overlap"),
-            queue: row.get("queue"),
-            paused: row.get("paused"),
-            next_at: row.get("next_at"),
-            last_at: row.get("last_at"),
-            last_id: row.get("last_id"),
-            last_status: row.get("last_status"),
-            started: row.get("started"),
-            skipped: row.get("skipped"),
-        }
-    }
-
-    fn times(&self) -> String {
-        match (&self.cron, self.every_s) {
-            (Some(cron), _) => format!("{cron} ({})", self.time_zone),
-            (None, every) => format!("every {}", text::seconds(every.unwrap_or_default())),
-        }
+fn times(schedule: &Scheduled) -> String {
+    match (&schedule.cron, schedule.every_s) {
+        (Some(cron), _) => format!("{cron} ({})", schedule.time_zone),
+        (None, every) => format!("every {}", text::seconds(every.unwrap_or_default())),
     }
 }
 
@@ -220,8 +177,7 @@ pub(crate) async fn run(handle: &Handle, schedule: Schedule) -> Outcome {
 }
 
 async fn list(handle: &Handle) -> Outcome {
-    let rows = handle.connect().await?.rows(SCHEDULES, &[]).await?;
-    let schedules: Vec<Shown> = rows.iter().map(Shown::read).collect();
+    let schedules = handle.connect().await?.asked(async |client| inspect::schedules(client).await).await?;
     if schedules.is_empty() && !handle.json {
         return handle.say(&json!({}), "no schedules; make one with `duramen fn schedule set NAME`");
     }
@@ -230,7 +186,7 @@ async fn list(handle: &Handle) -> Outcome {
         schedules.iter().map(|schedule| {
             [
                 text::short(&schedule.name, 30),
-                schedule.times(),
+                times(schedule),
                 schedule.overlap.clone(),
                 if schedule.paused { "paused".to_owned() } else { moment(schedule.next_at) },
                 moment(schedule.last_at),

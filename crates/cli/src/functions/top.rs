@@ -6,6 +6,7 @@ use super::{
 };
 use crate::{context::Outcome, failure::Failure, output, parse};
 use clap::Args;
+use duramen_functions::inspect::Queue;
 use jiff::Timestamp;
 use serde::Serialize;
 use std::{
@@ -65,7 +66,7 @@ struct Sample {
     activities_running: i64,
     /// Instances that ended, over all roles, since the sample before.
     completed_per_s: Option<f64>,
-    queues: Vec<queue::Shown>,
+    queues: Vec<Queue>,
     /// Absent: this role may not see them.
     workers: Option<Vec<Worker>>,
     #[serde(skip)]

@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn queue(name: &str, waiting: i64, running: i64) -> Shown {
-    Shown {
+fn queue(name: &str, waiting: i64, running: i64) -> Queue {
+    Queue {
         name: name.to_owned(),
         role: "alice".to_owned(),
         state: "open".to_owned(),
@@ -23,7 +23,7 @@ fn queue(name: &str, waiting: i64, running: i64) -> Shown {
 
 #[test]
 fn a_thousand_queues_do_not_push_the_workers_off_the_screen() {
-    let mut queues: Vec<Shown> = (0..1_000).map(|index| queue(&format!("q{index}"), 0, 0)).collect();
+    let mut queues: Vec<Queue> = (0..1_000).map(|index| queue(&format!("q{index}"), 0, 0)).collect();
     queues.push(queue("fullest", 9, 0));
     queues.push(queue("busiest", 0, 4));
     let text = fullest(&queues);
@@ -45,6 +45,6 @@ fn a_line_names_the_fullest_queues_and_counts_the_rest() {
         line(&queues),
         format!("mail: waiting 7 (oldest {seconds}) running 1 let in 12 of 100 in {per}; busy: waiting 0 running 2")
     );
-    let many: Vec<Shown> = (0..8).map(|index| queue(&format!("q{index}"), 1, 0)).collect();
+    let many: Vec<Queue> = (0..8).map(|index| queue(&format!("q{index}"), 1, 0)).collect();
     assert!(line(&many).ends_with("; 3 more"), "{}", line(&many));
 }

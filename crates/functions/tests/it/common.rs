@@ -171,6 +171,12 @@ impl Server {
         self.cluster.log().tail()
     }
 
+    /// All of the server's log.
+    pub(crate) fn whole_log(&self) -> String {
+        let bytes = std::fs::read(&self.cluster.log().0).expect("the server's log");
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
     /// A new, empty database.
     pub(crate) async fn empty_database(&self) -> String {
         self.create_database("template0").await

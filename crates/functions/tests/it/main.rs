@@ -7,6 +7,7 @@ mod copies;
 mod dsl;
 mod executor_text;
 mod http;
+mod inspect;
 mod listing;
 mod metrics;
 mod plans;
