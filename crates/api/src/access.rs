@@ -114,6 +114,13 @@ impl Op {
             | Op::AccessSearch
             | Op::Access
             | Op::AccessWhy => OpenTo::AllSources(Least::User),
+            // Labels, inputs and results are data, read with the rights of the attachment's URL; what is done is done with these.
+            Op::Functions
+            | Op::FunctionInstances
+            | Op::FunctionInstance
+            | Op::FunctionQueues
+            | Op::FunctionSchedules => OpenTo::AllSources(Least::User),
+            Op::ControlFunction => OpenTo::AllSources(Least::Admin),
             // Who makes tokens, stops the daemon, or enters as an administrator, is on the machine.
             Op::Doors
             | Op::Tokens

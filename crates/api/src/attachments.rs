@@ -5,6 +5,7 @@
 pub mod lab;
 pub mod pack;
 pub mod store;
+pub mod functions;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

@@ -69,6 +69,11 @@
 //! | `GET /v1/attachments/{name}/access-search?search=&limit=` | `AccessFound` |
 //! | `GET /v1/attachments/{name}/access?type=&principal=&resource=&entitlement=&cursor=&limit=` | `AccessPage` |
 //! | `GET /v1/attachments/{name}/access-why?type=&principal=&entitlement=` | `AccessWhy` |
+//! | `GET /v1/attachments/{name}/functions` | `FunctionsOverview` |
+//! | `GET /v1/attachments/{name}/instances?status=&queue=&search=&limit=&cursor=` | `[FunctionInstance]` |
+//! | `GET /v1/attachments/{name}/instance?id=` | `FunctionDetail` |
+//! | `POST /v1/attachments/{name}/instance/control` | `ControlledFunction` |
+//! | `GET /v1/attachments/{name}/queues`, `schedules` | `[FunctionQueue]`, `[FunctionSchedule]` |
 //! | `POST /v1/shutdown`, `/v1/handover` | `{"stopping": true}` |
 //!
 //! A refusal is a [`problem::Problem`] with a status of 400 or more.

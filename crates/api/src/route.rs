@@ -5,6 +5,10 @@ use crate::{
         lab::{LabComparison, LabExperiments, LabHistory, LabReport, LabRuns},
         pack::{AccessFound, AccessPage, AccessWhy, PackView},
         store::{StoreBranches, StoreContents, StoreDifference, StoreEntries, StoreEntry, StoreHistory},
+        functions::{
+            ControlFunction, ControlledFunction, FunctionDetail, FunctionInstance, FunctionQueue,
+            FunctionSchedule, FunctionsOverview,
+        },
         AddAttachment, Attachment,
     },
     console::{MakeConsoleLink, NewConsoleLink, SessionView, SignIn},
@@ -224,6 +228,18 @@ const ENTITLEMENT: Parameter = Parameter {
     meaning: "The id of an entitlement that is held.",
     kind: ParameterKind::Text,
 };
+const STATUS: Parameter = Parameter {
+    name: "status",
+    meaning: "Only those with this status: `pending`, `running`, `completed`, `failed` or `cancelled`.",
+const QUEUE: Parameter = Parameter {
+    name: "queue",
+    meaning: "Only those that came through this queue, or wait in it.",
+    meaning: "Only the one with this id, or those whose label has this in it, as it is written.",
+const INSTANCES: Parameter = Parameter {
+        "At most so many: 200 unless said otherwise. Where the next ones are is in the reply's header `Link`.",
+const BEHIND: Parameter = Parameter {
+    meaning: "Only what comes behind this place, as the header `Link` of the page before says it.",
+const ID: Parameter = Parameter { name: "id", meaning: "The id of the instance.", kind: ParameterKind::Text };
 
 /// One kind of request.
 #[derive(Debug)]
@@ -437,6 +453,18 @@ requests! {
     Access: GET "/v1/attachments/{name}/access" [PRINCIPAL_TYPE, PRINCIPAL, RESOURCE, ENTITLEMENT, NEXT, AT_MOST], Nothing => One<AccessPage>;
     /// Why a principal holds an entitlement in an attached access graph: the eight shortest paths of grants.
     AccessWhy: GET "/v1/attachments/{name}/access-why" [PRINCIPAL_TYPE, PRINCIPAL, ENTITLEMENT], Nothing => One<AccessWhy>;
+    /// What goes on in an attached database with durable functions: instances by status, and who runs them.
+    Functions: GET "/v1/attachments/{name}/functions", Nothing => One<FunctionsOverview>;
+    /// Instances of durable functions in an attached database, the newest first.
+    FunctionInstances: GET "/v1/attachments/{name}/instances" [STATUS, QUEUE, SEARCH, INSTANCES, BEHIND], Nothing => List<FunctionInstance>;
+    /// One instance of a durable function: its graph, its steps with their times and results, its parent and its children.
+    FunctionInstance: GET "/v1/attachments/{name}/instance" [ID], Nothing => One<FunctionDetail>;
+    /// Does something with one instance: cancels, signals, pauses, resumes, forks or deletes it.
+    ControlFunction: POST "/v1/attachments/{name}/instance/control", One<ControlFunction> => One<ControlledFunction>;
+    /// The queues of durable functions in an attached database: how full they are, and their limits.
+    FunctionQueues: GET "/v1/attachments/{name}/queues", Nothing => List<FunctionQueue>;
+    /// The schedules of durable functions in an attached database, with their next times.
+    FunctionSchedules: GET "/v1/attachments/{name}/schedules", Nothing => List<FunctionSchedule>;
     /// Stops the daemon.
     Shutdown: POST "/v1/shutdown", Nothing => One<Stopping>;
     /// Ends the daemon, and leaves the servers of leased branches to the next one.
@@ -483,6 +511,7 @@ pub struct Route<'a> {
 
 /// Parameters of a request at most.
 const VALUES_MAX: usize = 7;
+const VALUES_MAX: usize = 5;
 
 impl<'a> Route<'a> {
     /// A request without a name in its path.
@@ -532,6 +561,9 @@ impl<'a> Route<'a> {
             }
         }
         self
+    /// The same, with a value for its fifth parameter.
+    pub fn finally(self, value: &'a str) -> Route<'a> {
+        self.at(4, value)
     }
 
     fn at(mut self, place: usize, value: &'a str) -> Route<'a> {

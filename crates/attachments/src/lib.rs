@@ -19,6 +19,9 @@ pub mod graph;
 pub mod limits;
 mod look;
 pub mod pack;
+//! | [`functions`] | durable functions of an attached database |
+
+pub mod functions;
 pub mod registry;
 pub mod shelf;
 pub mod store;

@@ -63,7 +63,7 @@ pub enum RegistryError {
     #[error("{ATTACHMENTS_MAX} things are attached, and there are no more than that; `duramen attachment remove` one first")]
     Full,
     /// The change cannot be written down, or what is written cannot be read.
-    #[error("{path}: {source}; make room or mend the file, and try again")]
+    #[error("{path}: {source}; make room or fix the file, and try again")]
     File {
         /// The file.
         path: PathBuf,

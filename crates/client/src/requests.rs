@@ -4,6 +4,7 @@
 
 mod attachments_lab;
 mod attachments_store;
+mod attachments_functions;
 
 use crate::{ClientError, Connection, Encoded};
 use bytes::Bytes;

@@ -224,6 +224,7 @@ impl Api {
             }
             Op::AddAttachment => self.add_attachment(call.read(body).await?),
             Op::RemoveAttachment => self.remove_attachment(name),
+            Op::ControlFunction => self.control_function(name, None, call.read(body).await?).await,
             Op::Doors => json(&self.doors.view()),
             Op::Tokens => page::reply(call, self.doors.tokens()?.list(), |token| &token.name),
             Op::CreateToken => json(&self.doors.create_token(engine, call.read(body).await?)?),
@@ -289,6 +290,11 @@ impl Api {
             | Op::AccessSearch
             | Op::Access
             | Op::AccessWhy => self.stored(call).await,
+            Op::Functions
+            | Op::FunctionInstances
+            | Op::FunctionInstance
+            | Op::FunctionQueues
+            | Op::FunctionSchedules => self.functions(call).await,
             Op::Status => json(&engine.status()),
             Op::VerifyAudit => json(&engine.verify_audit().await?),
             Op::Generations => json(&engine.generations(call.name)?),

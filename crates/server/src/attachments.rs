@@ -6,6 +6,8 @@ mod reading;
 mod stored;
 
 use self::reading::Reading;
+mod functions;
+
 use crate::{
     api::{Answer, Api},
     reply::{json, Refusal},
@@ -13,6 +15,7 @@ use crate::{
 use duramen_api::attachments::{AddAttachment, Attachment};
 use duramen_attachments::{
     lab::Suites,
+    functions::Sessions,
     registry::{Registry, RegistryError},
 };
 use duramen_branches::{EngineError, Kind};
@@ -26,6 +29,8 @@ pub(crate) struct Attached {
     registry: Result<Registry, String>,
     measured: lab::Measured,
     pub(crate) reading: Reading,
+    /// Who is in the databases that are attached.
+    databases: Sessions,
 }
 
 impl Attached {
@@ -38,6 +43,7 @@ impl Attached {
         });
         Attached { registry, measured: lab::Measured::new(suites) }
         Attached { registry, reading: Reading::default() }
+        Attached { registry, databases: Sessions::default() }
     }
 
     pub(crate) fn registry(&self) -> Result<&Registry, Refusal> {
@@ -55,6 +61,8 @@ pub(crate) fn stays_here(name: &str) -> Refusal {
 pub(crate) fn unmasked(name: &str) -> Refusal {
         "what is attached as {name:?} is not masked, and stays on its machine; use a door of the machine itself, or start the daemon with \
          --unmasked-ok"
+/// What is attached has values that nobody masked (R5).
+        "what is in {name} is not masked, and stays on its machine; look at it there, or start the daemon with --unmasked-ok"
     );
     Refusal::new(StatusCode::FORBIDDEN, "not_masked", message)
 }

@@ -229,6 +229,19 @@ mod tests {
         let all = [Op::Metrics, Op::Attachments, Op::Status, Op::VerifyAudit, Op::AuditLog];
             may_do(&visitor(Role::Admin, &[])),
             sorted(&[&OPEN, &OWN, &LISTS, &USE, &admin, &all, &STORED])
+        let attached = [
+            Op::Metrics,
+            Op::Attachments,
+            Op::Functions,
+            Op::FunctionInstances,
+            Op::FunctionInstance,
+            Op::FunctionQueues,
+            Op::FunctionSchedules,
+        ];
+            sorted(&[&OPEN, &OWN, &LISTS, &USE, &[Op::ExportBranch], &attached])
+        );
+        let all = [Op::Status, Op::VerifyAudit, Op::AuditLog, Op::ControlFunction];
+            sorted(&[&OPEN, &OWN, &LISTS, &USE, &admin, &attached, &all])
         );
     }
 

@@ -232,6 +232,16 @@ impl Api {
             {
                 Err(attachments::stays_here(name))
             }
+            Op::Functions
+            | Op::FunctionInstances
+            | Op::FunctionInstance
+            | Op::FunctionQueues
+            | Op::FunctionSchedules
+            | Op::ControlFunction
+            {
+                Err(attachments::unmasked(name))
+            }
+            Op::ControlFunction => self.control_function(name, Some(token), call.read(body).await?).await,
             Op::SignIn => self.sign_in(call, body).await,
             Op::SignOut => self.sign_out(call, visitor),
             Op::Session => json(&console::session(visitor)),

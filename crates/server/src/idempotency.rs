@@ -174,7 +174,10 @@ fn make_room(keys: &mut HashMap<Key, Entry>, key: &Key, now: Instant) -> Result<
 
 /// Whether an operation goes on when its caller goes away, because it must not stop halfway. It is done again by who does it twice.
 pub(crate) const fn goes_on(op: Op) -> bool {
-    matches!(op, Op::ResetBranch | Op::RestoreBranch | Op::UndoBranch | Op::TakeSnapshot)
+    matches!(
+        op,
+        Op::ResetBranch | Op::RestoreBranch | Op::UndoBranch | Op::TakeSnapshot | Op::ControlFunction
+    )
 }
 
 impl Claim {

@@ -25,7 +25,7 @@ fn what_is_attached_is_there_for_the_next_daemon_and_its_password_for_nobody() {
     assert_eq!(mode & 0o777, 0o600);
 
     let next = Registry::open(home.path()).unwrap();
-    assert_eq!(next.list(), [added.clone()]);
+    assert_eq!(next.list(), std::slice::from_ref(&added));
     assert_eq!(next.find("shop", AttachmentKind::Functions).unwrap(), URL);
     assert_eq!(next.remove("shop").unwrap(), added);
     assert!(Registry::open(home.path()).unwrap().list().is_empty());

@@ -8,6 +8,7 @@ mod attached_stores;
 mod certificates;
 mod client;
 mod console;
+mod functions;
 mod hostile_requests;
 mod pull_requests;
 mod repeats;

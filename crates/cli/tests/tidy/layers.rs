@@ -28,6 +28,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("branches", &["base", "cage", "measure", "postgres", "changes", "schema", "carry", "api"]),
     ("functions", &["base", "postgres", "traces"]),
     ("attachments", &["base", "store", "pack", "access", "postgres", "api"]),
+    ("attachments", &["base", "postgres", "api", "functions"]),
     ("server", &["base", "postgres", "traces", "api", "client", "console", "mcp", "branches", "attachments"]),
     ("reports", &["base", "measure"]),
     ("experiment", &["base", "measure", "api", "client", "reports"]),

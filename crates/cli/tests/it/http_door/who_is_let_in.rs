@@ -2,7 +2,10 @@
 
 use super::client::{ask, request, Answer, Site, Who};
 use crate::support::until;
-use duramen_api::token::{CreateToken, Role};
+use duramen_api::{
+    attachments::{AddAttachment, AttachmentKind},
+    token::{CreateToken, Role},
+};
 use duramen_base::clock;
 use jiff::SignedDuration;
 use serde_json::json;
@@ -146,4 +149,22 @@ async fn from_elsewhere_there_is_no_way_without_tls_and_no_data_that_is_not_mask
     let rows = format!("https://{outward}:{port}/v1/sources/app/data-diff?from=1&to=1");
     let refused = fetch(&rows, &["-k", "-H", &format!("authorization: {}", admin.bearer)]);
     assert!(refused.contains("not_masked"), "G13: {refused}");
+    // Nor what is attached, whoever asks and whether the database answers or not.
+    let wanted = AddAttachment {
+        name: "shop".to_owned(),
+        kind: AttachmentKind::Functions,
+        at: "postgresql://127.0.0.1:1/shop".to_owned(),
+    };
+    site.connection.add_attachment(&wanted).await.unwrap();
+    let boss = site.token("boss", Role::Admin, &[]).await;
+    let authorization = format!("authorization: {}", boss.bearer);
+    for path in ["functions", "instances", "instance?id=1a2b3c4d", "queues", "schedules"] {
+        let path = format!("https://{outward}:{port}/v1/attachments/shop/{path}");
+        let refused = fetch(&path, &["-k", "-H", &authorization]);
+        assert!(refused.contains("not_masked"), "R5: {path}: {refused}");
+    }
+    let control = format!("https://{outward}:{port}/v1/attachments/shop/instance/control");
+    let pause = r#"{"id":"1a2b3c4d","action":"pause"}"#;
+    let refused = fetch(&control, &["-k", "-H", &authorization, "-d", pause]);
+    assert!(refused.contains("not_masked"), "R5: {refused}");
 }
