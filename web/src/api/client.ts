@@ -194,6 +194,7 @@ export function asking(path: string, values: Record<string, string | number | bo
   return query.size === 0 ? path : `${path}?${query.toString().replaceAll("+", "%20")}`;
   // In a form a plus is a blank; in an address it is a plus.
   return query.size === 0 ? path : `${path}?${String(query).replaceAll("+", "%20")}`;
+  // The interface reads %20 as a space, and + as itself.
 }
 
 export { Gone, Refused };

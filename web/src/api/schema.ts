@@ -309,6 +309,37 @@ export interface components {
             /** @description Its hash, independent of the rows' order. */
             hash: string;
         };
+        /** @description `POST /v1/attachments/{name}/instance/control` */
+        ControlFunction: {
+            /** @description What to do. */
+            action: components["schemas"]["FunctionAction"];
+            /** @description Of `signal`: what goes with it, JSON or text. `{}` unless it is said. */
+            data?: string | null;
+            /**
+             * @description Of `fork`: the step that is done again, and what follows it: a node's id, or the name of a result. Where the
+             *     instance failed, unless it is said.
+             */
+            from?: string | null;
+            /** @description The instance. */
+            id: string;
+            /** @description Of `fork`: the label of the new instance. That of the first, unless it is said. */
+            label?: string | null;
+            /** @description Of `cancel`: why. The instance keeps it. */
+            reason?: string | null;
+            /** @description Of `signal`, which needs it: the name of the signal. */
+            signal?: string | null;
+        };
+        /** @description What was done with an instance. */
+        ControlledFunction: {
+            /** @description The instance that a fork has made. */
+            fork?: string | null;
+            /** @description The instance. */
+            id: string;
+            /** @description What was done, in words. */
+            message: string;
+            /** @description How the instance stood before a cancellation: one that had ended stays as it is. */
+            status_before?: string | null;
+        };
         /** @description `POST /v1/branches` */
         CreateBranch: {
             /**
@@ -688,6 +719,534 @@ export interface components {
              *     `starting` before it was first checked; `stopped` until the next refresh, because it lacked more than `keep_wal`.
              */
             state: string;
+        };
+        /**
+         * @description What can be done with an instance.
+         * @enum {string}
+         */
+        FunctionAction: "cancel" | "signal" | "pause" | "resume" | "fork" | "delete";
+        /** @description A step that waits or runs outside of turns. */
+        FunctionActivity: {
+            /**
+             * Format: int32
+             * @description How often it was begun.
+             */
+            attempt: number;
+            /**
+             * Format: int32
+             * @description How often a task is begun at most.
+             */
+            attempts_max?: number | null;
+            /** @description The activation. */
+            cell: string;
+            /** @description `sql`, `bare` (a statement that refuses transactions), `http` or `task`. */
+            kind: string;
+            /**
+             * Format: date-time
+             * @description Until when nobody else may claim a task.
+             */
+            leased_until?: string | null;
+            /** @description The name of a task. */
+            name?: string | null;
+            /**
+             * Format: date-time
+             * @description Since when it waits.
+             */
+            queued_at: string;
+            /**
+             * Format: date-time
+             * @description Since when a worker runs it.
+             */
+            taken_at?: string | null;
+            /** @description Who runs it. */
+            worker?: string | null;
+        };
+        /** @description Where an instance is that goes on. */
+        FunctionAt: {
+            /**
+             * Format: int32
+             * @description Which attempt it is, of a retry that waits for its next one.
+             */
+            attempt?: number | null;
+            /**
+             * Format: date-time
+             * @description When its timer fires.
+             */
+            due_at?: string | null;
+            /** @description The name of its result. */
+            name?: string | null;
+            /** @description The type of the node: `SQL`, `SLEEP`, `SIGNAL` and so on. */
+            node_type: string;
+            /** @description Its text, or its settings as JSON: the first 300 bytes. */
+            query?: string | null;
+            /**
+             * Format: date-time
+             * @description Since when.
+             */
+            since?: string | null;
+        };
+        /** @description An instance that another one has started. */
+        FunctionChild: {
+            /** @description The activation that has started it. */
+            cell?: string | null;
+            /**
+             * Format: date-time
+             * @description When it was started.
+             */
+            created_at: string;
+            /** @description Its id. */
+            id: string;
+            /** @description Its label. */
+            label?: string | null;
+            /** @description How it stands. */
+            status?: string | null;
+        };
+        /** @description How many there are, as far as is counted. */
+        FunctionCount: {
+            /**
+             * Format: int64
+             * @description So many.
+             */
+            count: number;
+            /** @description There are more, and they were not counted. */
+            more: boolean;
+        };
+        /** @description Instances by status. */
+        FunctionCounts: {
+            /** @description They were ended from outside. */
+            cancelled: components["schemas"]["FunctionCount"];
+            /** @description They have a result. */
+            completed: components["schemas"]["FunctionCount"];
+            /** @description A step failed. */
+            failed: components["schemas"]["FunctionCount"];
+            /** @description No worker has begun them. */
+            pending: components["schemas"]["FunctionCount"];
+            /** @description They have begun. */
+            running: components["schemas"]["FunctionCount"];
+        };
+        /** @description `GET /v1/attachments/{name}/instance` */
+        FunctionDetail: {
+            /** @description Steps that wait or run outside of turns, and tasks. At most 200, as the lists below. */
+            activities: components["schemas"]["FunctionActivity"][];
+            /**
+             * Format: date-time
+             * @description When this was so, by the server's clock.
+             */
+            at: string;
+            /**
+             * Format: date-time
+             * @description When a worker began it.
+             */
+            begun_at?: string | null;
+            /**
+             * Format: date-time
+             * @description When it last changed.
+             */
+            changed_at: string;
+            /** @description The instances that it has started, the earliest first, as far as they were looked for: at most 200. */
+            children: components["schemas"]["FunctionChild"][];
+            /**
+             * Format: date-time
+             * @description When it was started.
+             */
+            created_at: string;
+            /** @description Where its steps run. */
+            database: string;
+            /**
+             * Format: date-time
+             * @description Until when its queue does not let it in.
+             */
+            delayed_until?: string | null;
+            /**
+             * Format: date-time
+             * @description When its next timer fires.
+             */
+            due_at?: string | null;
+            /** @description How they hang together: a tree. */
+            edges: components["schemas"]["FunctionEdge"][];
+            /**
+             * Format: date-time
+             * @description When it ended.
+             */
+            ended_at?: string | null;
+            /** @description What it has told whoever asks. */
+            events: components["schemas"]["FunctionEvent"][];
+            /**
+             * Format: int64
+             * @description Which round of its root loop it is in, from 1.
+             */
+            execution: number;
+            /** @description Rounds of its root loop, the newest first. */
+            executions: components["schemas"]["FunctionExecution"][];
+            /** @description Its id. */
+            id: string;
+            input?: components["schemas"]["FunctionValue"] | null;
+            /** @description Its label. */
+            label?: string | null;
+            /** @description Its nodes, in the order of the graph: the root is the first. At most 10,000. */
+            nodes: components["schemas"]["FunctionNode"][];
+            /** @description The instance that has started it. */
+            parent?: string | null;
+            /** @description It begins no further step until it is resumed. */
+            paused: boolean;
+            /** @description Why its graph cannot be shown. */
+            problem?: string | null;
+            /** @description The queue that it came through, or waits in. */
+            queue?: string | null;
+            reason?: components["schemas"]["FunctionValue"] | null;
+            result?: components["schemas"]["FunctionValue"] | null;
+            /** @description Who started it. */
+            role: string;
+            /** @description Signals that no wait has taken. */
+            signals: components["schemas"]["FunctionSignal"][];
+            /** @description `pending`, `running`, `completed`, `failed` or `cancelled`. */
+            status: string;
+            /** @description Activations of nodes, in the order in which they began. At most 20,000. */
+            steps: components["schemas"]["FunctionStep"][];
+            variables?: components["schemas"]["FunctionValue"] | null;
+        };
+        /** @description That one node stands below another. Nodes are told by their places in the list, from 0. */
+        FunctionEdge: {
+            /** @description The node above. */
+            from: number;
+            /** @description Which child it is. */
+            slot: components["schemas"]["FunctionSlot"];
+            /** @description The node below. */
+            to: number;
+        };
+        /** @description What an instance has told. */
+        FunctionEvent: {
+            /** @description Under which key. */
+            key: string;
+            /**
+             * Format: date-time
+             * @description When.
+             */
+            set_at: string;
+            value?: components["schemas"]["FunctionValue"] | null;
+        };
+        /** @description A round of an instance's root loop; of one without a loop, all of it. */
+        FunctionExecution: {
+            /**
+             * Format: int64
+             * @description How long it took, or has taken until now, in milliseconds.
+             */
+            duration_ms?: number | null;
+            /**
+             * Format: int64
+             * @description How many activations began or ended in it.
+             */
+            events: number;
+            /**
+             * Format: int64
+             * @description Its number, from 1.
+             */
+            execution: number;
+            output?: components["schemas"]["FunctionValue"] | null;
+            /** @description `Completed`, `Failed`, `Cancelled`, `ContinuedAsNew`, `Running` or `Pending`. */
+            status: string;
+        };
+        /** @description An instance as a list shows it. */
+        FunctionInstance: {
+            at?: components["schemas"]["FunctionAt"] | null;
+            /**
+             * Format: date-time
+             * @description When a worker began it.
+             */
+            begun_at?: string | null;
+            /**
+             * Format: date-time
+             * @description When it was started.
+             */
+            created_at: string;
+            /**
+             * Format: date-time
+             * @description Until when its queue does not let it in.
+             */
+            delayed_until?: string | null;
+            /**
+             * Format: date-time
+             * @description When it ended.
+             */
+            ended_at?: string | null;
+            /**
+             * Format: int64
+             * @description Which round of its root loop it is in, from 1.
+             */
+            execution: number;
+            /** @description Its id. */
+            id: string;
+            /** @description Another instance has started it. */
+            is_child: boolean;
+            /** @description Its label. */
+            label?: string | null;
+            /** @description It begins no further step until it is resumed. */
+            paused: boolean;
+            /** @description The queue that it came through, or waits in. */
+            queue?: string | null;
+            /** @description Why it failed or was cancelled: the first 300 bytes. */
+            reason?: string | null;
+            /** @description Who started it. */
+            role?: string | null;
+            /** @description `pending`, `running`, `completed`, `failed` or `cancelled`. */
+            status: string;
+        };
+        /** @description A node of an instance's graph. */
+        FunctionNode: {
+            /** @description Its id. */
+            id: string;
+            /** @description The node that decided it. */
+            inferred_from?: string | null;
+            /** @description What the status is taken for in view of the nodes above it: `skipped` too. */
+            inferred_status: string;
+            /** @description The name of its result. */
+            name?: string | null;
+            /** @description Its type: `SQL`, `THEN`, `SIGNAL` and so on. */
+            node_type: string;
+            query?: components["schemas"]["FunctionValue"] | null;
+            result?: components["schemas"]["FunctionValue"] | null;
+            /** @description `pending`, `running`, `completed` or `failed`: how it last stood. */
+            status: string;
+            /**
+             * Format: date-time
+             * @description When it last changed.
+             */
+            updated_at: string;
+        };
+        /** @description A queue of durable functions. */
+        FunctionQueue: {
+            /**
+             * Format: int64
+             * @description How many were let in within the time of the rate; absent without a rate.
+             */
+            admitted?: number | null;
+            /**
+             * Format: int32
+             * @description How many of its instances may go on at once.
+             */
+            concurrency?: number | null;
+            /**
+             * Format: int64
+             * @description How many wait for their time.
+             */
+            delayed: number;
+            /** @description Its name. */
+            name: string;
+            /**
+             * Format: double
+             * @description For how long the oldest has waited to be let in, in seconds.
+             */
+            oldest_s?: number | null;
+            /** @description The key of the input that says to which partition an instance belongs. */
+            partition_by?: string | null;
+            /**
+             * Format: int32
+             * @description How many of one partition may go on at once.
+             */
+            partition_concurrency?: number | null;
+            /**
+             * Format: double
+             * @description The time that the rate is for, in seconds.
+             */
+            per_s?: number | null;
+            /**
+             * Format: int32
+             * @description How many may begin within `per_s`.
+             */
+            rate?: number | null;
+            /** @description Whose it is. */
+            role: string;
+            /**
+             * Format: int64
+             * @description How many were let in and have not ended.
+             */
+            running: number;
+            /** @description `open`, `paused` or `draining`. */
+            state: string;
+            /**
+             * Format: int64
+             * @description How many wait to be let in.
+             */
+            waiting: number;
+            /**
+             * Format: int32
+             * @description How many of their long steps one worker may run at once.
+             */
+            worker_concurrency?: number | null;
+        };
+        /** @description What is started at which times. */
+        FunctionSchedule: {
+            /** @description The times, in five fields. */
+            cron?: string | null;
+            /**
+             * Format: double
+             * @description Or an interval, in seconds.
+             */
+            every_s?: number | null;
+            /**
+             * Format: date-time
+             * @description The last time that it started one.
+             */
+            last_at?: string | null;
+            /** @description The instance that it started last. */
+            last_id?: string | null;
+            /** @description How that one stands. */
+            last_status?: string | null;
+            /** @description Its name. */
+            name: string;
+            /** @description The next times, the first with its jitter and those behind it without. At most five. */
+            next: string[];
+            /** @description What happens when the instance before still goes on: `skip`, `allow`, `buffer` or `cancel`. */
+            overlap: string;
+            /** @description It starts nothing. */
+            paused: boolean;
+            /** @description The queue in which its instances wait. */
+            queue?: string | null;
+            /** @description Whose it is. */
+            role: string;
+            /**
+             * Format: int64
+             * @description How many times it has skipped.
+             */
+            skipped: number;
+            /**
+             * Format: int64
+             * @description How many it has started.
+             */
+            started: number;
+            /** @description The time zone of `cron`. */
+            time_zone: string;
+        };
+        /** @description A signal that no wait has taken. */
+        FunctionSignal: {
+            data?: components["schemas"]["FunctionValue"] | null;
+            /** @description Its name. */
+            name: string;
+            /**
+             * Format: date-time
+             * @description When it was sent, if no worker has read it yet.
+             */
+            sent_at?: string | null;
+        };
+        /**
+         * @description Which child of its parent a node is.
+         * @enum {string}
+         */
+        FunctionSlot: "condition" | "left" | "right" | "extra";
+        /** @description One activation of a node. */
+        FunctionStep: {
+            /**
+             * Format: int32
+             * @description Of a retry that goes on: which attempt it is at.
+             */
+            attempt?: number | null;
+            /**
+             * Format: date-time
+             * @description When it began, as what came before it tells; absent where that is not kept.
+             */
+            begun_at?: string | null;
+            /** @description The activation: the node's place, and within bodies of maps the numbers of the items: `7@3`. */
+            cell: string;
+            /** @description The instance that it has started and waits for. */
+            child?: string | null;
+            /**
+             * Format: date-time
+             * @description When its timer fires.
+             */
+            due_at?: string | null;
+            /**
+             * Format: date-time
+             * @description When it ended.
+             */
+            ended_at?: string | null;
+            /** @description The numbers of the items, if it stands in the body of a map. */
+            items?: string | null;
+            /**
+             * Format: int32
+             * @description Of a map that goes on: how many items have begun.
+             */
+            items_begun?: number | null;
+            /**
+             * Format: int32
+             * @description Of a map that goes on: how many items run.
+             */
+            items_running?: number | null;
+            /**
+             * Format: int32
+             * @description Of a loop that goes on: in which round it is.
+             */
+            iteration?: number | null;
+            /** @description The place of the node in the list of nodes. */
+            node: number;
+            /** @description The activation whose failure it has passed on. */
+            origin?: string | null;
+            /** @description The rounds of the loops around it, the outermost first, behind the instance's own: `1.3`. */
+            round?: string | null;
+            /** @description The error code of its failure. */
+            sqlstate?: string | null;
+            /** @description `running`, `completed` or `failed`. */
+            status: string;
+        };
+        /** @description A text that may be cut: at 65,536 bytes, or shorter where there are many. */
+        FunctionValue: {
+            /**
+             * Format: int64
+             * @description How many bytes the whole of it has.
+             */
+            bytes: number;
+            /** @description Whether something of it is missing. */
+            cut: boolean;
+            /** @description The text, or its beginning. */
+            text: string;
+        };
+        /** @description A worker of durable functions. */
+        FunctionWorker: {
+            /**
+             * Format: double
+             * @description For how long it has been there, in seconds.
+             */
+            alive_s: number;
+            /** @description Where it runs. */
+            host?: string | null;
+            /** @description Its id. */
+            id: string;
+            /**
+             * Format: double
+             * @description When it was last heard of, in seconds ago.
+             */
+            last_seen_s: number;
+        };
+        /** @description `GET /v1/attachments/{name}/functions` */
+        FunctionsOverview: {
+            /** @description Long steps, HTTP calls and the like, waiting or running. */
+            activities: components["schemas"]["FunctionCount"];
+            /** @description Those of them that run. */
+            activities_running: components["schemas"]["FunctionCount"];
+            /**
+             * Format: date-time
+             * @description When this was so, by the server's clock.
+             */
+            at: string;
+            /** @description Instances by status. */
+            counts: components["schemas"]["FunctionCounts"];
+            /** @description The database. */
+            database: string;
+            /**
+             * Format: double
+             * @description For how long the oldest that is pending has waited, in seconds.
+             */
+            oldest_pending_s?: number | null;
+            /** @description The role that looks. */
+            role: string;
+            /**
+             * Format: int32
+             * @description The version of the schema `df`.
+             */
+            schema_version: number;
+            /** @description Whether it sees the instances of all roles, and not only its own. */
+            sees_all: boolean;
+            /** @description Who runs instances; absent where the role may not see them. */
+            workers?: components["schemas"]["FunctionWorker"][] | null;
         };
         /** @description How values get coarser. */
         Generalise: {
