@@ -137,6 +137,11 @@ impl Op {
         }
     }
 
+    /// Whether it is about what something attached holds, which nobody masked.
+    pub fn reads_attached(self) -> bool {
+        self.endpoint().path.starts_with("/v1/attachments/{name}/")
+    }
+
     /// Whether members of the group may do it on the daemon's socket.
     pub const fn is_for_members(self) -> bool {
         matches!(

@@ -2,10 +2,10 @@
 //!
 //! Somebody on the machine attaches them by a name: they are files that the daemon reads and servers that it reaches with its own rights.
 
+pub mod functions;
 pub mod lab;
 pub mod pack;
 pub mod store;
-pub mod functions;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

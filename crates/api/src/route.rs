@@ -2,13 +2,13 @@
 
 use crate::{
     attachments::{
-        lab::{LabComparison, LabExperiments, LabHistory, LabReport, LabRuns},
-        pack::{AccessFound, AccessPage, AccessWhy, PackView},
-        store::{StoreBranches, StoreContents, StoreDifference, StoreEntries, StoreEntry, StoreHistory},
         functions::{
             ControlFunction, ControlledFunction, FunctionDetail, FunctionInstance, FunctionQueue,
             FunctionSchedule, FunctionsOverview,
         },
+        lab::{LabComparison, LabExperiments, LabHistory, LabReport, LabRuns},
+        pack::{AccessFound, AccessPage, AccessWhy, PackView},
+        store::{StoreBranches, StoreContents, StoreDifference, StoreEntries, StoreEntry, StoreHistory},
         AddAttachment, Attachment,
     },
     console::{MakeConsoleLink, NewConsoleLink, SessionView, SignIn},
@@ -231,14 +231,29 @@ const ENTITLEMENT: Parameter = Parameter {
 const STATUS: Parameter = Parameter {
     name: "status",
     meaning: "Only those with this status: `pending`, `running`, `completed`, `failed` or `cancelled`.",
+    kind: ParameterKind::Text,
+};
 const QUEUE: Parameter = Parameter {
     name: "queue",
     meaning: "Only those that came through this queue, or wait in it.",
+    kind: ParameterKind::Text,
+};
+const LABEL: Parameter = Parameter {
+    name: "search",
     meaning: "Only the one with this id, or those whose label has this in it, as it is written.",
+    kind: ParameterKind::Text,
+};
 const INSTANCES: Parameter = Parameter {
+    name: "limit",
+    meaning:
         "At most so many: 200 unless said otherwise. Where the next ones are is in the reply's header `Link`.",
+    kind: ParameterKind::Number(1, PAGE_MAX),
+};
 const BEHIND: Parameter = Parameter {
+    name: "cursor",
     meaning: "Only what comes behind this place, as the header `Link` of the page before says it.",
+    kind: ParameterKind::Text,
+};
 const ID: Parameter = Parameter { name: "id", meaning: "The id of the instance.", kind: ParameterKind::Text };
 
 /// One kind of request.
@@ -456,7 +471,7 @@ requests! {
     /// What goes on in an attached database with durable functions: instances by status, and who runs them.
     Functions: GET "/v1/attachments/{name}/functions", Nothing => One<FunctionsOverview>;
     /// Instances of durable functions in an attached database, the newest first.
-    FunctionInstances: GET "/v1/attachments/{name}/instances" [STATUS, QUEUE, SEARCH, INSTANCES, BEHIND], Nothing => List<FunctionInstance>;
+    FunctionInstances: GET "/v1/attachments/{name}/instances" [STATUS, QUEUE, LABEL, INSTANCES, BEHIND], Nothing => List<FunctionInstance>;
     /// One instance of a durable function: its graph, its steps with their times and results, its parent and its children.
     FunctionInstance: GET "/v1/attachments/{name}/instance" [ID], Nothing => One<FunctionDetail>;
     /// Does something with one instance: cancels, signals, pauses, resumes, forks or deletes it.
@@ -511,7 +526,6 @@ pub struct Route<'a> {
 
 /// Parameters of a request at most.
 const VALUES_MAX: usize = 7;
-const VALUES_MAX: usize = 5;
 
 impl<'a> Route<'a> {
     /// A request without a name in its path.
@@ -561,9 +575,6 @@ impl<'a> Route<'a> {
             }
         }
         self
-    /// The same, with a value for its fifth parameter.
-    pub fn finally(self, value: &'a str) -> Route<'a> {
-        self.at(4, value)
     }
 
     fn at(mut self, place: usize, value: &'a str) -> Route<'a> {

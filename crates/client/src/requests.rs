@@ -2,9 +2,9 @@
 //!
 //! Dropping an unfinished future closes the connection, and so ends what the request was doing; imports alone go on.
 
+mod attachments_functions;
 mod attachments_lab;
 mod attachments_store;
-mod attachments_functions;
 
 use crate::{ClientError, Connection, Encoded};
 use bytes::Bytes;

@@ -1,21 +1,19 @@
 //! What is shown beside branches, and who changes that. How it is kept is in `crates/attachments`.
 
+mod functions;
 mod lab;
-
 mod reading;
 mod stored;
 
 use self::reading::Reading;
-mod functions;
-
 use crate::{
     api::{Answer, Api},
     reply::{json, Refusal},
 };
 use duramen_api::attachments::{AddAttachment, Attachment};
 use duramen_attachments::{
-    lab::Suites,
     functions::Sessions,
+    lab::Suites,
     registry::{Registry, RegistryError},
 };
 use duramen_branches::{EngineError, Kind};
@@ -36,14 +34,16 @@ pub(crate) struct Attached {
 impl Attached {
     /// Reads them. Where that cannot be done nothing is shown, but all else goes on.
     pub(crate) fn open(home: &Path, suites: Suites) -> Attached {
-    pub(crate) fn open(home: &Path) -> Attached {
         let registry = Registry::open(home).map_err(|error| {
             tracing::error!(%error, "nothing that is attached is shown");
             error.to_string()
         });
-        Attached { registry, measured: lab::Measured::new(suites) }
-        Attached { registry, reading: Reading::default() }
-        Attached { registry, databases: Sessions::default() }
+        Attached {
+            registry,
+            measured: lab::Measured::new(suites),
+            reading: Reading::default(),
+            databases: Sessions::default(),
+        }
     }
 
     pub(crate) fn registry(&self) -> Result<&Registry, Refusal> {
@@ -53,16 +53,10 @@ impl Attached {
     }
 }
 
-/// What is attached is nobody's who masked it: it stays on its machine, as what branches hold does (R5).
-pub(crate) fn stays_here(name: &str) -> Refusal {
-    let message = format!(
-        "what is attached as {name} is not masked, and stays on its machine; start the daemon with --unmasked-ok to have it seen elsewhere"
 /// What is attached is data that nobody masked: it stays on its machine, as that of an unmasked source does (R5).
 pub(crate) fn unmasked(name: &str) -> Refusal {
-        "what is attached as {name:?} is not masked, and stays on its machine; use a door of the machine itself, or start the daemon with \
-         --unmasked-ok"
-/// What is attached has values that nobody masked (R5).
-        "what is in {name} is not masked, and stays on its machine; look at it there, or start the daemon with --unmasked-ok"
+    let message = format!(
+        "what is attached as {name} is not masked, and stays on its machine; look at it there, or start the daemon with --unmasked-ok"
     );
     Refusal::new(StatusCode::FORBIDDEN, "not_masked", message)
 }

@@ -162,8 +162,13 @@ mod tests {
         Op::SchemaDiff,
     ];
 
-    /// What stores and packs hold: for tokens for all sources.
-    const STORED: [Op; 10] = [
+    /// What is attached holds: for tokens for all sources.
+    const HELD: [Op; 20] = [
+        Op::LabRuns,
+        Op::LabRun,
+        Op::LabSeries,
+        Op::LabComparison,
+        Op::LabExperiments,
         Op::StoreBranches,
         Op::StoreContents,
         Op::StoreEntries,
@@ -174,6 +179,11 @@ mod tests {
         Op::AccessSearch,
         Op::Access,
         Op::AccessWhy,
+        Op::Functions,
+        Op::FunctionInstances,
+        Op::FunctionInstance,
+        Op::FunctionQueues,
+        Op::FunctionSchedules,
     ];
 
     fn sorted(ops: &[&[Op]]) -> Vec<Op> {
@@ -200,11 +210,6 @@ mod tests {
         );
         let user = sorted(&[&OPEN, &OWN, &LISTS, &USE, &[Op::ExportBranch]]);
         assert_eq!(may_do(&visitor(Role::User, &["a"])), user);
-        let beside = [Op::Metrics, Op::Attachments];
-        assert_eq!(
-            may_do(&visitor(Role::User, &[])),
-            sorted(&[&OPEN, &OWN, &LISTS, &USE, &[Op::ExportBranch], &beside, &STORED])
-        );
         let admin = [
             Op::ExportBranch,
             Op::ProtectBranch,
@@ -218,31 +223,19 @@ mod tests {
             Op::FingerprintSource,
         ];
         assert_eq!(may_do(&visitor(Role::Admin, &["a"])), sorted(&[&OPEN, &OWN, &LISTS, &USE, &admin]));
-        let attached = [Op::LabRuns, Op::LabRun, Op::LabSeries, Op::LabComparison, Op::LabExperiments];
-        let of_all = [&[Op::Metrics, Op::Attachments], attached.as_slice()].concat();
+        let of_all = [&[Op::Metrics, Op::Attachments], HELD.as_slice()].concat();
         assert_eq!(
             may_do(&visitor(Role::User, &[])),
             sorted(&[&OPEN, &OWN, &LISTS, &USE, &[Op::ExportBranch], &of_all])
         );
-        let all = [of_all.as_slice(), &[Op::Status, Op::VerifyAudit, Op::AuditLog]].concat();
-        assert_eq!(may_do(&visitor(Role::Admin, &[])), sorted(&[&OPEN, &OWN, &LISTS, &USE, &admin, &all]));
-        let all = [Op::Metrics, Op::Attachments, Op::Status, Op::VerifyAudit, Op::AuditLog];
-            may_do(&visitor(Role::Admin, &[])),
-            sorted(&[&OPEN, &OWN, &LISTS, &USE, &admin, &all, &STORED])
-        let attached = [
-            Op::Metrics,
-            Op::Attachments,
-            Op::Functions,
-            Op::FunctionInstances,
-            Op::FunctionInstance,
-            Op::FunctionQueues,
-            Op::FunctionSchedules,
-        ];
-            sorted(&[&OPEN, &OWN, &LISTS, &USE, &[Op::ExportBranch], &attached])
-        );
         let all = [Op::Status, Op::VerifyAudit, Op::AuditLog, Op::ControlFunction];
-            sorted(&[&OPEN, &OWN, &LISTS, &USE, &admin, &attached, &all])
+        assert_eq!(
+            may_do(&visitor(Role::Admin, &[])),
+            sorted(&[&OPEN, &OWN, &LISTS, &USE, &admin, &of_all, &all])
         );
+        for op in HELD.into_iter().chain([Op::ControlFunction]) {
+            assert!(op.reads_attached(), "R5: {op:?}");
+        }
     }
 
     #[tokio::test]

@@ -41,6 +41,9 @@ impl Api {
         let (engine, name, token) = (&self.engine, call.name, &*visitor.token);
         let holder = holder(token);
         let shown = |view: BranchView| json(&visitor.shown(view));
+        if call.endpoint.op.reads_attached() && !visitor.sees_unmasked {
+            return Err(attachments::unmasked(name));
+        }
         match call.endpoint.op {
             Op::Branches => {
                 let views = engine.branches_of(&onlooker(token));
@@ -172,20 +175,6 @@ impl Api {
                 }
                 export::run(self, call, Some(holder), wanted).await
             }
-            Op::StoreBranches
-            | Op::StoreContents
-            | Op::StoreEntries
-            | Op::StoreEntry
-            | Op::StoreHistory
-            | Op::StoreDifference
-            | Op::Pack
-            | Op::AccessSearch
-            | Op::Access
-            | Op::AccessWhy
-                if !visitor.sees_unmasked =>
-            {
-                Err(attachments::unmasked(name))
-            }
             Op::Sources => {
                 let mut sources = engine.sources();
                 sources.retain(|source| holder.may_use(&source.name));
@@ -227,20 +216,6 @@ impl Api {
             }
             Op::Source => json(&engine.source(name)?),
             Op::ScanSource => json(&engine.scan_source(name)?),
-            Op::LabRuns | Op::LabRun | Op::LabSeries | Op::LabComparison | Op::LabExperiments
-                if !visitor.sees_unmasked =>
-            {
-                Err(attachments::stays_here(name))
-            }
-            Op::Functions
-            | Op::FunctionInstances
-            | Op::FunctionInstance
-            | Op::FunctionQueues
-            | Op::FunctionSchedules
-            | Op::ControlFunction
-            {
-                Err(attachments::unmasked(name))
-            }
             Op::ControlFunction => self.control_function(name, Some(token), call.read(body).await?).await,
             Op::SignIn => self.sign_in(call, body).await,
             Op::SignOut => self.sign_out(call, visitor),

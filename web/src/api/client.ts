@@ -190,11 +190,8 @@ export const attachedPath = (name: string, below: string): string => `/v1/attach
 export function asking(path: string, values: Record<string, string | number | boolean | undefined>): string {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(values)) if (value !== undefined && value !== "") query.set(name, String(value));
-  // A space is `%20`: `+` stands for one in forms alone.
+  // In a form a plus stands for a space; in an address it is a plus.
   return query.size === 0 ? path : `${path}?${query.toString().replaceAll("+", "%20")}`;
-  // In a form a plus is a blank; in an address it is a plus.
-  return query.size === 0 ? path : `${path}?${String(query).replaceAll("+", "%20")}`;
-  // The interface reads %20 as a space, and + as itself.
 }
 
 export { Gone, Refused };

@@ -52,7 +52,11 @@ fn what_is_no_evidence_is_counted_and_what_is_damaged_is_named() {
         ("words.json", "not even JSON".to_owned()),
         ("empty.json", String::new()),
         // It has ours in it, and is another's.
-        ("quotes.json", r#"{"schema": "another/1", "of": ["duramen.evidence/1"], "x": {"schema": "duramen.evidence/1"}}"#.to_owned()),
+        (
+            "quotes.json",
+            r#"{"schema": "another/1", "of": ["duramen.evidence/1"], "x": {"schema": "duramen.evidence/1"}}"#
+                .to_owned(),
+        ),
         ("notes.txt", text.clone()),
         (".hidden.json", text.clone()),
         ("cut.json", text[..text.len() / 2].to_owned()),
@@ -63,7 +67,8 @@ fn what_is_no_evidence_is_counted_and_what_is_damaged_is_named() {
     ] {
         fs::write(at.join(name), content).unwrap();
     }
-    fs::write(at.join("bytes.json"), b"{\"schema\": \"duramen.evidence/1\", \"suite\": \"\xff\xfe\"").unwrap();
+    fs::write(at.join("bytes.json"), b"{\"schema\": \"duramen.evidence/1\", \"suite\": \"\xff\xfe\"")
+        .unwrap();
     let runs = lab().runs(at, None).unwrap();
     assert_eq!(files(&runs), ["good.json"]);
     assert_eq!((runs.others, runs.damaged_count), (5, 6), "{:?}", runs.damaged);
@@ -145,7 +150,9 @@ fn a_run_is_asked_for_by_what_the_list_calls_it_and_by_nothing_else() {
     write(&at, "run.json", &run(0, 1.0));
     write(folder.path(), "outside.json", &run(0, 1.0));
     let lab = lab();
-    for id in ["", "run.json", "../outside.json", "/etc/passwd", "in/run.json", "..", HOSTILE, &"a".repeat(100_000)] {
+    for id in
+        ["", "run.json", "../outside.json", "/etc/passwd", "in/run.json", "..", HOSTILE, &"a".repeat(100_000)]
+    {
         match lab.run(&at, id) {
             Err(LabError::UnknownRun(id)) => assert!(id.len() < 10_000),
             other => panic!("{id}: {other:?}"),
@@ -164,7 +171,11 @@ fn ten_thousand_files_are_read_bit_by_bit_and_once() {
         let below = at.join(format!("m{}", number % 10));
         fs::create_dir_all(&below).unwrap();
         // Each of its own time, a fifth of them damaged.
-        let own = text.replacen("2026-01-01T00:00:00Z", &format!("2026-01-01T00:00:{:02}.{:03}Z", number % 60, number / 60), 1);
+        let own = text.replacen(
+            "2026-01-01T00:00:00Z",
+            &format!("2026-01-01T00:00:{:02}.{:03}Z", number % 60, number / 60),
+            1,
+        );
         let own = if number % 5 == 0 { &own[..200] } else { &own };
         fs::write(below.join(format!("{number}.json")), own).unwrap();
     }

@@ -34,7 +34,10 @@ fn a_real_series_is_told_with_what_was_kept_and_why() {
     let state = State::from_entries(&log::read(&real()).unwrap());
     let (overview, rows) = (report::overview(&state), report::rows(&state));
     assert_eq!(told.file, "series/c1z3-read/experiments.jsonl");
-    assert_eq!((&told.name, &told.metric, told.segment), (&overview.name, &overview.metric, overview.segment));
+    assert_eq!(
+        (&told.name, &told.metric, told.segment),
+        (&overview.name, &overview.metric, overview.segment)
+    );
     assert_eq!((told.tries.len(), told.better), (rows.len(), LabBetter::Lower));
     for (told, row) in told.tries.iter().zip(&rows) {
         assert_eq!(told.number, row.number);

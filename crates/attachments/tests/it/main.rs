@@ -1,17 +1,15 @@
-//! The integration tests of this crate, in one program: linking is most of what a test program costs.
+//! What is attached, read as the daemon reads it: real stores with a writer beside them, packs, files of access graphs, and documents of
+//! measurements. All in one program: linking is most of what a test program costs.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests fail the test by panicking")]
 
+mod differences;
+mod entries;
+mod graphs;
 mod lab_comparisons;
 mod lab_directories;
 mod lab_experiments;
 mod lab_histories;
 mod lab_reports;
 mod lab_support;
-//! What is attached, read as the daemon reads it: real stores with a writer beside them, packs, and files of access graphs.
-#![allow(clippy::unwrap_used, reason = "these are steps of tests")]
-
-mod differences;
-mod entries;
-mod graphs;
 mod packs;
 mod stores;

@@ -2,9 +2,9 @@
 //! `docs/design/doors.md`.
 
 mod agents;
-mod attachments;
 mod attached_lab;
 mod attached_stores;
+mod attachments;
 mod certificates;
 mod client;
 mod console;

@@ -32,7 +32,10 @@ fn measured(site: &Site) -> PathBuf {
 
 async fn attach(site: &mut Site, name: &str, kind: AttachmentKind, at: &Path) {
     let at = at.to_str().expect("UTF-8").to_owned();
-    site.connection.add_attachment(&AddAttachment { name: name.to_owned(), kind, at }).await.expect("attached");
+    site.connection
+        .add_attachment(&AddAttachment { name: name.to_owned(), kind, at })
+        .await
+        .expect("attached");
 }
 
 fn id(runs: &Value, suite: &str) -> String {
@@ -138,10 +141,20 @@ async fn what_a_request_names_leads_nowhere() {
     fs::write(folder.join("store.json"), "{\"schema\": \"duramen.evidence/1\"").expect("damage");
     let runs = user.get("/v1/attachments/lab/runs").json();
     assert_eq!(runs["damaged"][0]["file"], "store.json");
-    let mut names: Vec<_> =
-        fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<_> = fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
     names.sort_unstable();
-    let all = ["branches.json", "out", "packs.json", "packs_later.json", "replication.json", "series", "store.json"];
+    let all = [
+        "branches.json",
+        "out",
+        "packs.json",
+        "packs_later.json",
+        "replication.json",
+        "series",
+        "store.json",
+    ];
     assert_eq!(names, all);
     fs::remove_dir_all(&folder).expect("it goes");
     let gone = user.get("/v1/attachments/lab/runs");
