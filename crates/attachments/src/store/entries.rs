@@ -240,7 +240,7 @@ fn no_entries() -> ReadError {
     ReadError::Invalid("an index has no entries of its own; ask for the kind that it is of".to_owned())
 }
 
-fn collection<'a>(given: Option<&'a str>) -> Result<&'a str, ReadError> {
+fn collection(given: Option<&str>) -> Result<&str, ReadError> {
     given.ok_or_else(|| ReadError::Invalid("the collection is missing; give ?collection=...".to_owned()))
 }
 
