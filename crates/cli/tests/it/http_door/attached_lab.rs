@@ -47,6 +47,7 @@ fn id(runs: &Value, suite: &str) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn users_of_all_sources_see_what_was_measured_and_others_do_not() {
     let mut site = Site::open().await;
+    site.add_source("app").await;
     let folder = measured(&site);
     attach(&mut site, "lab", AttachmentKind::Lab, &folder).await;
     attach(&mut site, "notes", AttachmentKind::Store, &folder).await;
