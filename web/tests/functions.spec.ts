@@ -154,7 +154,7 @@ test("who may not act has no buttons, and who may not see is told so", async ({ 
   await house.enter(page.context(), house.viewer);
   await page.reload();
   await goTo(page, house, "attached/orders");
-  await expect(page.getByText("What is in it is for user and admin tokens")).toBeVisible();
+  await expect(page.getByText("for users and administrators whose token is for all sources")).toBeVisible();
   await expect(page.getByRole("combobox", { name: "Status" })).toHaveCount(0);
 });
 

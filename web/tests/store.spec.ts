@@ -205,7 +205,7 @@ test("who may not look is told so, and asks for nothing", async ({ page, house }
   const asked: string[] = [];
   page.on("request", (request) => asked.push(request.url()));
   await goTo(page, house, "attached/notes");
-  await expect(page.getByText("users' tokens that are for all sources")).toBeVisible();
+  await expect(page.getByText("for users and administrators whose token is for all sources")).toBeVisible();
   expect(asked.filter((url) => url.includes("store-branches"))).toEqual([]);
 });
 

@@ -68,7 +68,7 @@ impl Api {
             false => registry.find_store(call.name)?,
         };
         match call.endpoint.op {
-            Op::StoreBranches => self.of_store(kind, at, |store| store::branches(store)).await,
+            Op::StoreBranches => self.of_store(kind, at, store::branches).await,
             Op::StoreContents => {
                 self.of_store(kind, at, move |store| store::contents(store, given.get("branch"))).await
             }
