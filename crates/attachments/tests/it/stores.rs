@@ -125,8 +125,10 @@ fn what_is_no_store_or_a_damaged_one_is_refused_and_left_alone() {
     // Short segments: each is read and written as often as it is damaged.
     let store = Store::open(&whole, Options { segment_bytes: 256 << 10, ..Options::default() }).unwrap();
     store.keep_history("main", Some(Keep::each_commit())).unwrap();
-    for number in 0..2000_u64 {
-        store.branch("main").unwrap().kv().put(number, "x".repeat(40)).unwrap();
+    let main = store.branch("main").unwrap();
+    main.kv().put_many((0..2000_u64).map(|number| (number, "x".repeat(40)))).unwrap();
+    for number in 0..20 {
+        main.kv().put("often", number).unwrap();
     }
     store.checkpoint().unwrap();
     store.branch("main").unwrap().kv().put("later", 1).unwrap();
