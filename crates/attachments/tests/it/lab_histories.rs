@@ -53,7 +53,7 @@ fn a_change_is_told_as_the_command_tells_it_with_its_interval() {
 
     // One figure of it is the same, and asking twice gives the same.
     let one = series(&lab, folder.path(), Some("put_us"));
-    assert_eq!(one.series[0].figures, [put.clone()]);
+    assert_eq!(one.series[0].figures, std::slice::from_ref(put));
     assert_eq!(one.series[0].comparisons, told.comparisons);
     assert_eq!(series(&lab, folder.path(), Some("put_us")), one);
     assert!(series(&lab, folder.path(), Some("none")).series.is_empty());
