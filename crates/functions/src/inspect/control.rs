@@ -10,7 +10,7 @@ const NO_REASON: &str = "Cancelled by user";
 pub enum Action {
     /// End it, its running statement and its children.
     Cancel {
-        /// Why: the instance keeps it. [`NO_REASON`] unless it is said.
+        /// Why: the instance keeps it. `Cancelled by user` unless it is said.
         reason: Option<String>,
     },
     /// Send it a signal, which is kept until it waits for it.
