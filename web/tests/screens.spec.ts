@@ -1,4 +1,4 @@
-import { expect, goTo, test } from "./fixtures";
+import { expect, goTo, House, test as base } from "./fixtures";
 import { furnish, settled } from "./furniture";
 
 /** Where one looks, and what is another at each run: times, sizes, and what follows from them. */
@@ -10,6 +10,18 @@ const SCREENS: Record<string, { place: string; varies: string[] }> = {
   rows: { place: "branches/fix-totals/rows", varies: ["time"] },
   access: { place: "access", varies: ["time", ".facts", "td.num", ".happened"] },
 };
+
+// With a daemon of their own: branches of other journeys would be in the pictures.
+const test = base.extend<object, { house: House }>({
+  house: [
+    async ({}, use) => {
+      const house = await House.open();
+      await use(house);
+      await house.daemon.close();
+    },
+    { scope: "worker", timeout: 180_000 },
+  ],
+});
 
 // The page forbids styles that it did not bring, such as those by which a comparison stills what moves.
 test.use({ bypassCSP: true });
