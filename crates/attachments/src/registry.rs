@@ -234,13 +234,13 @@ fn check(kind: AttachmentKind, at: &str) -> Result<(), String> {
     }
     let path = Path::new(at);
     if !path.is_absolute() {
-        return Err("it is no absolute path".to_owned());
+        return Err("it is not an absolute path".to_owned());
     }
     let found = fs::metadata(path).map_err(|error| error.to_string())?;
     match kind {
-        AttachmentKind::Pack if !found.is_file() => Err("it is no file".to_owned()),
+        AttachmentKind::Pack if !found.is_file() => Err("it is not a file".to_owned()),
         AttachmentKind::Store | AttachmentKind::Lab if !found.is_dir() => {
-            Err("it is no directory".to_owned())
+            Err("it is not a directory".to_owned())
         }
         _ => Ok(()),
     }

@@ -7,12 +7,12 @@ use crate::{
     pack::OpenBranch,
 };
 use duramen_api::attachments::{pack::PackView, AttachmentKind};
-use duramen_base::clock;
+use duramen_base::{clock, file::open_regular};
 use duramen_pack::container::{Kind, Pack};
 use duramen_store::{Follower, Options, Store, StoreError};
 use jiff::Timestamp;
 use std::{
-    fs::{self, File, Metadata},
+    fs::{self, Metadata},
     io::{self, Read},
     os::unix::fs::MetadataExt,
     path::Path,
@@ -244,12 +244,8 @@ fn open(kind: AttachmentKind, at: &str) -> Result<(Content, u64), ReadError> {
         let follower = Follower::open(path, options)?;
         return Ok((Content::Store(Arc::new(follower)), STORE_BYTES as u64 + log));
     }
-    // To open a pipe would wait for somebody who writes to it.
-    if !fs::metadata(path).map_err(gone(at))?.is_file() {
-        return Err(ReadError::Gone { at: at.to_owned(), source: io::Error::other("it is no file") });
-    }
     let mut head = Vec::new();
-    File::open(path).and_then(|file| file.take(4).read_to_end(&mut head)).map_err(gone(at))?;
+    open_regular(path).and_then(|file| file.take(4).read_to_end(&mut head)).map_err(gone(at))?;
     let kind = match head.starts_with(&C1Z) {
         true => Kind::Graph,
         false => Pack::open(path)?.kind(),

@@ -34,7 +34,7 @@ Examples:
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AttachmentCommand {
-    /// Have the daemon show something that is no branch
+    /// Attach a database, store, pack or lab directory to the daemon
     #[command(after_help = ADD_EXAMPLES)]
     Add(Add),
     /// List what is attached

@@ -1,4 +1,4 @@
-//! What is asked of a graph: who has what, why, and what there is.
+//! Queries on an access graph: who has what and why, and what it contains.
 
 use super::Graph;
 use crate::{

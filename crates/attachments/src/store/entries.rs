@@ -388,7 +388,7 @@ fn events(
     cursor: Option<&str>,
     page: &mut Filling,
 ) -> Result<(), ReadError> {
-    let invalid = |cursor: &str| ReadError::Invalid(format!("{cursor:?} is no number of an event"));
+    let invalid = |cursor: &str| ReadError::Invalid(format!("{cursor:?} is not an event number"));
     let last: Option<u64> = cursor.map(|cursor| cursor.parse().map_err(|_| invalid(cursor))).transpose()?;
     let mut next = match last {
         Some(0) => return Ok(()),

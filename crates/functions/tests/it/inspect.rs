@@ -51,7 +51,7 @@ async fn many(database: &Database<'_>, count: u32) -> String {
     alice
 }
 
-/// What a page of so many instances costs is what the page has, not what there is.
+/// The cost of a page follows its length, not the number of instances.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_among_a_hundred_thousand_is_found_by_an_index() {
     let database = common::database().await;
