@@ -9,7 +9,6 @@ mod graph;
 mod handle;
 mod install;
 mod list;
-mod metrics;
 mod queue;
 mod rehearse;
 mod schedule;

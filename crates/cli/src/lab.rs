@@ -14,6 +14,7 @@ mod replication;
 mod report;
 mod restore;
 mod store;
+mod watch;
 
 use crate::{
     context::{Context, Outcome},
@@ -41,6 +42,7 @@ Examples:
   duramen lab experiment status
   duramen lab history store
   duramen lab report --out out/site.html
+  duramen lab watch replication --primary 'host=db1 user=watcher'
   duramen lab restore";
 const RUN_EXAMPLES: &str = "\
 Examples:
@@ -56,6 +58,9 @@ pub(crate) enum Lab {
     /// Run a suite
     #[command(subcommand, after_help = RUN_EXAMPLES)]
     Run(Suite),
+    /// Watch a live system, and say what holds it up
+    #[command(subcommand)]
+    Watch(watch::Watch),
     /// Apply the rules of the suites to evidence of earlier runs
     #[command(after_help = diagnose::EXAMPLES)]
     Diagnose(diagnose::Diagnose),
@@ -99,9 +104,10 @@ pub(crate) enum Suite {
 }
 
 /// All suites.
-pub(crate) const SUITES: [&dyn MeasuringSuite; 6] = {
+pub(crate) const SUITES: [&dyn MeasuringSuite; 7] = {
     let [branches, store, functions, packs, lineage] = duramen_lab::SUITES;
-    [branches, store, functions, packs, lineage, &duramen_replication::Replication]
+    let (replication, watching) = (&duramen_replication::Replication, &duramen_watch::document::Watching);
+    [branches, store, functions, packs, lineage, replication, watching]
 };
 
 /// The program that runs now, to start daemons with.
@@ -123,6 +129,7 @@ pub(crate) async fn run(context: &Context, lab: Lab) -> Outcome {
         Lab::Run(Suite::Packs(suite)) => packs::run(context, suite),
         Lab::Run(Suite::Lineage(suite)) => lineage::run(context, suite),
         Lab::Run(Suite::Replication(suite)) => replication::run(context, *suite),
+        Lab::Watch(watch) => watch::run(context, watch).await,
         Lab::Diagnose(diagnose) => diagnose::run(context, &diagnose),
         Lab::Compare(options) => compare::run(context, options),
         Lab::Experiment(experiment) => experiment::run(context, *experiment),

@@ -30,6 +30,8 @@ mod log;
 mod login;
 mod manual;
 mod mcp;
+#[cfg(feature = "engines")]
+mod metrics;
 mod moment;
 mod openapi;
 mod output;

@@ -2,7 +2,6 @@
 
 use super::{
     handle::{Handle, Place},
-    metrics,
     rehearse::{self, Rehearse},
     supervisor::Supervisor,
     traces::{self, Tracing},
@@ -10,10 +9,12 @@ use super::{
 use crate::{
     context::{Context, Outcome},
     failure::{Failure, FAILED},
-    log, output, parse,
+    log,
+    metrics::{self, Figures},
+    output, parse,
 };
 use clap::Args;
-use duramen_functions::worker::{self, Options};
+use duramen_functions::worker::{self, Monitor, Options};
 use serde_json::json;
 use std::{net::SocketAddr, process::ExitCode, time::Duration};
 use tokio::{
@@ -108,6 +109,17 @@ impl Stops {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
         }
+    }
+}
+
+impl Figures for Monitor {
+    async fn text(&self) -> String {
+        self.prometheus().await
+    }
+
+    fn health(&self) -> Result<&'static str, String> {
+        Monitor::health(self).map_err(|reason| reason.to_string())?;
+        Ok(if self.is_draining() { "draining" } else { "ok" })
     }
 }
 

@@ -65,6 +65,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("replication", &["base", "measure", "postgres", "reports"]),
+    ("watch", &["base", "measure", "postgres", "replication", "reports"]),
     (
         "cli",
         &[
@@ -91,6 +92,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "rehearse",
             "lab",
             "replication",
+            "watch",
             "experiment",
         ],
     ),

@@ -1,11 +1,10 @@
-//! A worker's figures for Prometheus and its health, over HTTP.
+//! Figures for Prometheus and health, over HTTP.
 //!
 //! Whoever can reach the port may be slow, loud or hostile: connections, their sizes and their times have limits, and a new
 //! connection takes the place of the oldest, so that an honest one, which takes milliseconds, is served all the same.
 
 use crate::failure::Failure;
 use bytes::Bytes;
-use duramen_functions::worker::Monitor;
 use http_body_util::Full;
 use hyper::{
     body::Incoming,
@@ -15,7 +14,9 @@ use hyper::{
     Method, Request, Response, StatusCode,
 };
 use hyper_util::rt::TokioIo;
-use std::{collections::VecDeque, convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    collections::VecDeque, convert::Infallible, future::Future, net::SocketAddr, sync::Arc, time::Duration,
+};
 use tokio::{
     net::{TcpListener, TcpStream},
     task::{AbortHandle, JoinSet},
@@ -33,6 +34,15 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The text exposition format that every Prometheus reads.
 const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 const TEXT: &str = "text/plain; charset=utf-8";
+
+/// What has figures and knows whether it is well.
+pub(crate) trait Figures: Send + Sync + 'static {
+    /// All figures, in the text format.
+    fn text(&self) -> impl Future<Output = String> + Send;
+
+    /// What it says of itself, or why it is not well.
+    fn health(&self) -> Result<&'static str, String>;
+}
 
 /// Reads the value of `--metrics`: an address with a port, or a port on the loopback interface.
 pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
@@ -59,14 +69,14 @@ pub(crate) async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAd
         ))
     })?;
     if !address.ip().is_loopback() {
-        tracing::warn!(%address, "other machines can read the metrics, with the names of queues, if nothing keeps them off");
+        tracing::warn!(%address, "other machines can read the metrics, with the names of queues or servers, if nothing keeps them off");
     }
     Ok(listening)
 }
 
 /// Answers for ever.
-pub(crate) async fn serve(listener: TcpListener, monitor: Monitor) {
-    let monitor = Arc::new(monitor);
+pub(crate) async fn serve(listener: TcpListener, figures: impl Figures) {
+    let figures = Arc::new(figures);
     let mut connections = JoinSet::new();
     let mut oldest: VecDeque<AbortHandle> = VecDeque::new();
     loop {
@@ -79,7 +89,7 @@ pub(crate) async fn serve(listener: TcpListener, monitor: Monitor) {
                         connection.abort();
                     }
                 }
-                oldest.push_back(connections.spawn(timeout(LIMIT, answer(stream, Arc::clone(&monitor)))));
+                oldest.push_back(connections.spawn(timeout(LIMIT, answer(stream, Arc::clone(&figures)))));
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection for metrics");
@@ -90,10 +100,10 @@ pub(crate) async fn serve(listener: TcpListener, monitor: Monitor) {
 }
 
 /// Answers one request.
-async fn answer(stream: TcpStream, monitor: Arc<Monitor>) {
+async fn answer(stream: TcpStream, figures: Arc<impl Figures>) {
     let service = service_fn(move |request| {
-        let monitor = Arc::clone(&monitor);
-        async move { Ok::<_, Infallible>(page(&request, &monitor).await) }
+        let figures = Arc::clone(&figures);
+        async move { Ok::<_, Infallible>(page(&request, &*figures).await) }
     });
     let connection = http1::Builder::new()
         .keep_alive(false)
@@ -104,14 +114,13 @@ async fn answer(stream: TcpStream, monitor: Arc<Monitor>) {
     }
 }
 
-async fn page(request: &Request<Incoming>, monitor: &Monitor) -> Response<Full<Bytes>> {
+async fn page(request: &Request<Incoming>, figures: &impl Figures) -> Response<Full<Bytes>> {
     let asks = matches!(*request.method(), Method::GET | Method::HEAD);
     let (status, kind, body) = match request.uri().path() {
         "/metrics" | "/health" if !asks => (StatusCode::METHOD_NOT_ALLOWED, TEXT, "GET only\n".to_owned()),
-        "/metrics" => (StatusCode::OK, FORMAT, monitor.prometheus().await),
-        "/health" => match monitor.health() {
-            Ok(()) if monitor.is_draining() => (StatusCode::OK, TEXT, "draining\n".to_owned()),
-            Ok(()) => (StatusCode::OK, TEXT, "ok\n".to_owned()),
+        "/metrics" => (StatusCode::OK, FORMAT, figures.text().await),
+        "/health" => match figures.health() {
+            Ok(state) => (StatusCode::OK, TEXT, format!("{state}\n")),
             Err(reason) => (StatusCode::SERVICE_UNAVAILABLE, TEXT, format!("{reason}\n")),
         },
         _ => {
