@@ -12,6 +12,7 @@ use duramen_measure::{
     host::{Host, HostError},
     target::Standing,
 };
+use duramen_postgres::connection::without_password;
 use duramen_reports::{
     page::{Report, Tile},
     suite::{self, Headline, Lead, Suite},
@@ -92,7 +93,7 @@ pub fn sentence(stall: &Stall) -> String {
 /// When this machine cannot be described.
 pub fn evidence(watch: &Watch, command: Vec<String>) -> Result<Evidence, HostError> {
     let mut evidence = Evidence::new(SUITE, Host::fingerprint(Path::new("."))?);
-    evidence.command = command;
+    evidence.command = command.iter().map(|word| without_password(word)).collect();
     let state = watch.state();
     let state = locked(&state);
     let ledger = &state.ledger;

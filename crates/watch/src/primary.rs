@@ -10,11 +10,8 @@ use duramen_postgres::connection::Target;
 use std::time::Duration;
 use tokio_postgres::Row;
 
-/// More waiting sessions than this are not told apart: those that have waited longest are.
-pub const WAITERS_MAX: usize = 1_000;
-
 /// The sessions come first: how far the WAL is on the disk is asked for afterwards, and so is not before the end of a
-/// commit that waits.
+/// commit that waits. Of more sessions than are asked for, those count that have waited longest.
 const QUESTIONS: [&str; 3] = [
     "SELECT wait_event = 'SyncRep', pid, coalesce(backend_xid::text::int8, 0),
         coalesce((extract(epoch FROM query_start) * 1000000)::int8, 0),

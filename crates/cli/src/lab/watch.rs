@@ -19,7 +19,6 @@ use duramen_watch::{
 use serde_json::json;
 use std::{
     net::SocketAddr,
-    process::ExitCode,
     sync::{Arc, Mutex},
     time::Duration,
 };

@@ -7,7 +7,7 @@ mod dashboard;
 mod documentation;
 mod instances;
 mod lists;
-mod metrics;
+pub(crate) mod metrics;
 mod outside;
 mod refusals;
 pub(crate) mod shell;

@@ -14,7 +14,7 @@ fn list(arguments: &[&str]) -> Output {
 fn every_suite_has_a_line_and_replication_its_scenarios() {
     let output = list(&[]);
     let text = String::from_utf8(output.stdout).unwrap();
-    for suite in ["branches", "store", "functions", "packs", "replication"] {
+    for suite in ["branches", "store", "functions", "packs", "replication", "watch"] {
         assert_eq!(text.lines().filter(|line| line.starts_with(suite)).count(), 1, "{text}");
     }
     assert!(text.lines().any(|line| line.starts_with("  S2 ")), "{text}");
@@ -27,7 +27,7 @@ fn programs_get_the_same_as_json() {
     let suites: Value = serde_json::from_slice(&list(&["--json"]).stdout).unwrap();
     let names: Vec<&str> =
         suites.as_array().unwrap().iter().filter_map(|suite| suite["name"].as_str()).collect();
-    assert_eq!(names, ["branches", "store", "functions", "packs", "lineage", "replication"]);
+    assert_eq!(names, ["branches", "store", "functions", "packs", "lineage", "replication", "watch"]);
     assert_eq!(suites[0]["scenarios"], serde_json::json!([]));
     let scenarios = suites[5]["scenarios"].as_array().unwrap();
     for scenario in scenarios {

@@ -35,6 +35,7 @@ mod lab_report;
 mod lab_restore;
 mod lab_runners;
 mod lab_store;
+mod lab_watch;
 mod logins;
 mod machine_is_short;
 mod masking_survives_kills;
