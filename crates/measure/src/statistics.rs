@@ -18,7 +18,11 @@
 //! fewer where they have long tails; at small probabilities too, where the resampled interval needs twice the values for
 //! the same power.
 
+mod runs;
+
 use std::f64::consts::{FRAC_2_PI, FRAC_PI_2};
+
+pub use runs::{median, RunEstimate, RunValue};
 
 /// With fewer values than this in a group, it is not resampled.
 pub const FEW: usize = 5;

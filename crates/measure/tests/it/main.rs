@@ -5,5 +5,6 @@ mod evidence_keeps_its_format;
 mod histograms_keep_latencies;
 mod loads_show_stalls;
 mod processes_are_metered;
+mod runs;
 mod statistics;
 mod the_machine_is_described;
