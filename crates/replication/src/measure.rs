@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
+use duramen_base::words::counted;
 use duramen_base::{clock, entropy};
 use duramen_measure::evidence::{Evidence, Measurement, Severity};
 use duramen_measure::process::interrupted;
@@ -181,6 +182,7 @@ async fn describe(pair: &Pair, options: &Options, evidence: &mut Evidence) -> Re
         evidence.configure("data", lent.data.clone());
     }
     evidence.configure("server_major", pair.major());
+    identify(pair, evidence).await?;
     for (node, name) in [(Node::Primary, "primary"), (Node::Standby, "standby")] {
         let client = pair.connect(node).await?;
         let sql = "SELECT name, current_setting(name) FROM pg_settings WHERE name = ANY ($1) ORDER BY name";
@@ -192,6 +194,26 @@ async fn describe(pair: &Pair, options: &Options, evidence: &mut Evidence) -> Re
             evidence.configure(format!("{name}.{setting}"), value);
         }
     }
+    Ok(())
+}
+
+/// Which cluster it is, and how many standbys it has: runs of another one are no series with these. A pair of our own is a new
+/// cluster each time, and alike.
+async fn identify(pair: &Pair, evidence: &mut Evidence) -> Result<(), SuiteError> {
+    let client = pair.connect(Node::Primary).await?;
+    let doing = "read what the cluster is";
+    let sql = "SELECT (SELECT system_identifier::text FROM pg_control_system()),
+                      (SELECT count(*) FROM pg_stat_replication WHERE application_name <> 'pg_basebackup')";
+    let row = within(PATIENCE, doing, client.query_one(sql, &[])).await?;
+    let row = row.map_err(refused(doing, Node::Primary))?;
+    let (identifier, standbys): (String, i64) = (row.get(0), row.get(1));
+    if !pair.is_own() {
+        evidence.configure("system_identifier", identifier);
+    }
+    evidence.configure(
+        "topology",
+        format!("a primary and {}", counted(usize::try_from(standbys).unwrap_or(0), "standby")),
+    );
     Ok(())
 }
 

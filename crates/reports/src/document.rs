@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use duramen_measure::evidence::{Evidence, EvidenceError};
+use duramen_measure::evidence::{Evidence, EvidenceError, Verdict};
 use serde_json::Value;
 
 use crate::settings::is_chosen;
@@ -48,10 +48,22 @@ impl Document {
         )
     }
 
-    /// The medians of its figures that say something, by name and unit.
+    /// Whether its figures are points of a course: those of a run that failed, or that is invalid as a whole, are not.
+    pub(crate) fn is_point(&self) -> bool {
+        match self.evidence.verdict {
+            Verdict::Pass => true,
+            Verdict::Fail => false,
+            Verdict::Invalid => self.evidence.unseen_parts().next().is_some(),
+        }
+    }
+
+    /// The medians of its figures that say something, by name and unit; none of a run that failed.
     pub(crate) fn medians(&self) -> BTreeMap<(&str, &str), f64> {
         let evidence = &self.evidence;
         let mut medians = BTreeMap::new();
+        if !self.is_point() {
+            return medians;
+        }
         for figure in evidence.measurements.iter().filter(|figure| figure.count > 0) {
             if evidence.is_sound(&figure.name) {
                 medians.entry((figure.name.as_str(), figure.unit.as_str())).or_insert(figure.p50);

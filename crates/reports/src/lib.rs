@@ -34,4 +34,4 @@ pub mod text;
 pub mod trends;
 
 pub use document::Document;
-pub use settings::{config_digest, machine_id};
+pub use settings::{config_digest, differences, in_words, machine_id, Difference};

@@ -1,7 +1,9 @@
 //! Trends: the course of every figure over runs that are alike.
 //!
-//! Runs of one machine, one suite, one version of Duramen and one configuration are a series; nothing is compared
-//! across series. Each run gives one value: the median of what it measured. The last runs are held against the ones
+//! Runs of one machine with one kernel and file system, one suite, one version of Duramen and one configuration are a
+//! series; nothing is compared across series, and each says what sets it apart from the newest of its suite ([`differences`]).
+//! Each run gives one value: the median of what it measured. A run that failed or is invalid gives none: it is a mark, and
+//! in no median or band. The last runs are held against the ones
 //! before them, and a change is told only from [`LEAST_RUNS`] values on, and only where
 //! [`discoveries`] finds one among all figures of the series: of the changes
 //! that are told at most 5 % are chance. The runs were not interleaved, so what else changed on the machine
@@ -21,7 +23,8 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::document::in_order;
-use crate::{config_digest, machine_id, Document};
+use crate::settings::host_digest;
+use crate::{config_digest, differences, machine_id, Difference, Document};
 
 pub use crate::compare::Better;
 pub use page::{page, rows, HEADERS};
@@ -48,6 +51,8 @@ pub struct Series {
     pub version: String,
     /// The configuration, see [`config_digest`].
     pub config: String,
+    /// What sets it apart from the newest series of its suite: `here` is this one, `there` the newest.
+    pub differs: Vec<Difference>,
     /// The runs, oldest first.
     pub runs: Vec<Run>,
     /// How many figures were tested for a change.
@@ -63,6 +68,8 @@ pub struct Run {
     pub started_at: Timestamp,
     /// What came out.
     pub verdict: Verdict,
+    /// Whether its figures are points, and not marks only: it did not fail, and is not invalid as a whole.
+    pub is_point: bool,
     /// Whether the machine had more to do than it has cores when it began.
     pub was_busy: bool,
     /// Its document.
@@ -169,6 +176,10 @@ impl Series {
     pub fn doubts(&self) -> Vec<String> {
         let count = |is: fn(&Run) -> bool| self.runs.iter().filter(|run| is(run)).count();
         let mut doubts = Vec::new();
+        let failed = count(|run| run.verdict == Verdict::Fail);
+        if failed > 0 {
+            doubts.push(format!("{failed} of them failed: marked with x, and in no median"));
+        }
         let invalid = count(|run| run.verdict == Verdict::Invalid);
         if invalid > 0 {
             doubts.push(format!("{invalid} of them invalid: what was not seen to happen gives no values"));
@@ -186,11 +197,12 @@ impl Series {
 #[must_use]
 pub fn series(documents: &[Document], last: usize, judge: Judge<'_>) -> Vec<Series> {
     let documents = in_order(documents.iter().cloned());
-    let mut groups: Vec<([String; 4], Vec<&Document>)> = Vec::new();
+    let mut groups: Vec<([String; 5], Vec<&Document>)> = Vec::new();
     for document in &documents {
         let evidence = &document.evidence;
         let machine = machine_id(&evidence.host.machine());
-        let key = [evidence.suite.clone(), machine, evidence.version.clone(), config_digest(evidence)];
+        let host = host_digest(evidence);
+        let key = [evidence.suite.clone(), machine, evidence.version.clone(), config_digest(evidence), host];
         match groups.iter_mut().find(|(known, _)| *known == key) {
             Some((_, group)) => group.push(document),
             None => groups.push((key, vec![document])),
@@ -198,15 +210,25 @@ pub fn series(documents: &[Document], last: usize, judge: Judge<'_>) -> Vec<Seri
     }
     let newest = |group: &[&Document]| group.last().map(|document| document.evidence.started_at);
     groups.sort_by(|(a, of_a), (b, of_b)| a[0].cmp(&b[0]).then_with(|| newest(of_b).cmp(&newest(of_a))));
+    let mut newest_of: Option<&Document> = None;
     groups
         .into_iter()
-        .map(|([suite, machine, version, config], group)| {
+        .map(|([suite, machine, version, config, _], group)| {
+            // The first of a suite is the one with its newest run.
+            let newest = newest_of.filter(|newest| newest.evidence.suite == suite);
+            let of_this = group.last().copied();
+            newest_of = newest.or(of_this);
+            let differs = match (of_this, newest) {
+                (Some(here), Some(there)) => differences(&here.evidence, &there.evidence),
+                _ => Vec::new(),
+            };
             let group = &group[group.len().saturating_sub(last.max(1))..];
             let mut series = Series {
                 machine,
                 suite,
                 version,
                 config,
+                differs,
                 runs: group.iter().map(|document| run(document)).collect(),
                 comparisons: 0,
                 figures: figures(group),
@@ -222,6 +244,7 @@ fn run(document: &Document) -> Run {
     Run {
         started_at: evidence.started_at,
         verdict: evidence.verdict,
+        is_point: document.is_point(),
         was_busy: evidence.host.load_average[0] > evidence.host.cores as f64,
         file: document.file.clone(),
     }

@@ -51,7 +51,7 @@ pub fn sparkline(values: &[Option<f64>]) -> String {
 
 fn is_sparkline(cell: &str) -> bool {
     let is_block = |c: char| (LOWEST_BLOCK..LOWEST_BLOCK + 8).contains(&u32::from(c));
-    cell.contains(is_block) && cell.chars().all(|c| c == ' ' || is_block(c))
+    cell.contains(is_block) && cell.chars().all(|c| matches!(c, ' ' | 'x') || is_block(c))
 }
 
 /// Whether a table's cell is a number, perhaps with a unit, so that its column is set flush right.

@@ -1,10 +1,11 @@
 //! Trends as a part of a page.
 
-use crate::page::{sparkline, Chart, Report};
+use crate::page::{Chart, Report};
 use duramen_base::words::counted;
 
-use super::text::{interval, short, side};
-use super::{Figure, Series, LEAST_RUNS};
+use super::text::{course, interval, short, side};
+use super::{Figure, Run, Series, LEAST_RUNS};
+use crate::in_words;
 
 /// How many figures of a series are drawn, at most.
 const MOST_DRAWN: usize = 3;
@@ -25,6 +26,9 @@ pub fn page(series: &[Series]) -> Report {
         for doubt in one.doubts() {
             text = format!("{text}; {doubt}");
         }
+        if !one.differs.is_empty() {
+            text = format!("Kept apart from the newest series: {}. {text}", in_words(&one.differs));
+        }
         let claims = one.claims();
         text = if one.comparisons == 0 {
             format!("{text}. A change is told from {LEAST_RUNS} runs on.")
@@ -39,16 +43,16 @@ pub fn page(series: &[Series]) -> Report {
         };
         report = report.subheading(&title).note(text);
         if !claims.is_empty() {
-            report = report.table_of(format!("{title}: changes"), HEADERS, rows(&claims));
+            report = report.table_of(format!("{title}: changes"), HEADERS, rows(&claims, &one.runs));
         }
         for figure in claims.iter().take(MOST_DRAWN) {
-            report = report.chart(chart(figure));
+            report = report.chart(chart(figure, &one.runs));
         }
         let others: Vec<&Figure> = one.figures.iter().filter(|figure| !figure.outcome.is_claim()).collect();
         if !others.is_empty() {
             let shown = &others[..others.len().min(MOST_ROWS)];
             let mut folded =
-                Report::new("").table_of(format!("{title}: no change told"), HEADERS, rows(shown));
+                Report::new("").table_of(format!("{title}: no change told"), HEADERS, rows(shown, &one.runs));
             if others.len() > MOST_ROWS {
                 folded = folded.note(format!(
                     "{} more are in what `duramen lab history {} --json` prints.",
@@ -63,13 +67,13 @@ pub fn page(series: &[Series]) -> Report {
     report
 }
 
-/// Figures as rows of a table.
+/// Figures of a series with these runs as rows of a table.
 #[must_use]
-pub fn rows(figures: &[&Figure]) -> Vec<[String; 7]> {
+pub fn rows(figures: &[&Figure], runs: &[Run]) -> Vec<[String; 7]> {
     let row = |figure: &&Figure| {
         [
             figure.name.clone(),
-            sparkline(&figure.values),
+            course(figure, runs, usize::MAX),
             side(figure.before, figure.before_count, &figure.unit),
             side(figure.last, figure.last_count, &figure.unit),
             interval(figure),
@@ -80,7 +84,10 @@ pub fn rows(figures: &[&Figure]) -> Vec<[String; 7]> {
     figures.iter().map(row).collect()
 }
 
-fn chart(figure: &Figure) -> Chart {
+fn chart(figure: &Figure, runs: &[Run]) -> Chart {
+    if runs.iter().any(|run| !run.is_point) {
+        return marked(figure, runs);
+    }
     let points = figure.values.iter().enumerate();
     let points: Vec<(f64, f64)> =
         points.filter_map(|(run, value)| Some(((run + 1) as f64, (*value)?))).collect();
@@ -89,5 +96,20 @@ fn chart(figure: &Figure) -> Chart {
         "run, oldest first",
         figure.unit.clone(),
         [("median of each run", points)],
+    )
+}
+
+/// With runs that failed or are invalid, which are marks and no points.
+fn marked(figure: &Figure, runs: &[Run]) -> Chart {
+    let marks = runs.iter().enumerate().filter(|(_, run)| !run.is_point).map(|(at, run)| {
+        let at = (at + 1) as f64;
+        (at - 0.4, at + 0.4, format!("{}, no point", run.verdict))
+    });
+    Chart::timeline(
+        format!("{}: {}", figure.name, figure.words),
+        "run, oldest first",
+        (1..=figure.values.len()).map(|run| run as f64).collect(),
+        [(figure.unit.clone(), vec![("median of each run", figure.values.clone())])],
+        marks,
     )
 }

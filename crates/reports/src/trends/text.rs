@@ -6,7 +6,9 @@ use crate::page::sparkline;
 use comfy_table::{presets, ContentArrangement, Table};
 use duramen_base::words::{counted, number};
 
-use super::{Figure, Outcome, Series, LEAST_RUNS};
+use super::{Figure, Outcome, Run, Series, LEAST_RUNS};
+use crate::in_words;
+use crate::text::wrapped;
 
 /// How wide a table is at most, in characters.
 const WIDTH: u16 = 120;
@@ -36,7 +38,13 @@ pub fn print_series(series: &[Series]) -> String {
             changes,
         ]);
     }
-    format!("{table}\n")
+    let mut text = format!("{table}\n");
+    for one in series.iter().filter(|one| !one.differs.is_empty()) {
+        let (suite, config) = (&one.suite, short(&one.config));
+        let apart = format!("{suite}, version {}, config {config}: {}.", one.version, in_words(&one.differs));
+        writeln!(text, "kept apart: {}", wrapped(&apart, 2)).ok();
+    }
+    text
 }
 
 /// The figures of a series: those that changed first, at most `most` of them.
@@ -62,11 +70,15 @@ pub fn print_figures(series: &Series, most: usize) -> String {
         write!(text, "; {doubt}").ok();
     }
     text.push('\n');
+    if !series.differs.is_empty() {
+        let apart = format!("Kept apart from the newest series: {}.", in_words(&series.differs));
+        writeln!(text, "{}", wrapped(&apart, 2)).ok();
+    }
     let mut figures = series.claims();
     figures.extend(series.figures.iter().filter(|figure| !figure.outcome.is_claim()));
     let mut table = table(&["figure", "course", "before", "last", "change with interval", ""]);
     for figure in figures.iter().take(most) {
-        table.add_row(cells(figure));
+        table.add_row(cells(figure, &series.runs));
     }
     writeln!(text, "{table}").ok();
     if figures.len() > most {
@@ -87,11 +99,10 @@ fn method(series: &Series) -> String {
     )
 }
 
-fn cells(figure: &Figure) -> [String; 6] {
-    let course = &figure.values[figure.values.len().saturating_sub(COURSE)..];
+fn cells(figure: &Figure, runs: &[Run]) -> [String; 6] {
     [
         figure.name.clone(),
-        sparkline(course),
+        course(figure, runs, COURSE),
         side(figure.before, figure.before_count, &figure.unit),
         side(figure.last, figure.last_count, &figure.unit),
         interval(figure),
@@ -101,6 +112,15 @@ fn cells(figure: &Figure) -> [String; 6] {
             _ => figure.words.clone(),
         },
     ]
+}
+
+/// The course of a figure over the last runs: blocks as high as its values, x where a run failed or is invalid, nothing where
+/// the figure was not measured.
+pub(super) fn course(figure: &Figure, runs: &[Run], most: usize) -> String {
+    let from = figure.values.len().saturating_sub(most);
+    let blocks = sparkline(&figure.values[from..]);
+    let marked = blocks.chars().zip(runs.iter().skip(from));
+    marked.map(|(block, run)| if run.is_point { block } else { 'x' }).collect()
 }
 
 /// The median of some runs.

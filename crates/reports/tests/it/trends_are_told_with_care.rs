@@ -1,7 +1,7 @@
 //! A change is told where there are enough runs that are alike, and not where there is none.
 
 use crate::support::{run, LOWER};
-use duramen_reports::trends::{print_figures, print_series, series, Better, Outcome, LEAST_RUNS};
+use duramen_reports::trends::{self, print_figures, print_series, series, Better, Outcome, LEAST_RUNS};
 use duramen_reports::Document;
 
 /// Runs an hour apart.
@@ -74,6 +74,56 @@ fn other_versions_settings_and_machines_are_other_series() {
     let sizes: Vec<_> = found.iter().map(|one| (one.suite.as_str(), one.runs.len())).collect();
     assert_eq!(sizes, [("packs", 1), ("store", 1), ("store", 1), ("store", 1), ("store", 5)]);
     assert!(found.iter().all(|one| one.claims().is_empty()));
+}
+
+/// C9.
+#[test]
+fn other_clusters_topologies_settings_and_kernels_are_kept_apart_and_named() {
+    let mut all = runs(&[9.0, 9.1, 9.2, 9.3, 5.0, 5.0]);
+    for run in &mut all {
+        run.evidence.configure("system_identifier", "7301");
+        run.evidence.configure("topology", "a primary and 1 standby");
+        run.evidence.configure("primary.shared_buffers", "128MB");
+    }
+    all[0].evidence.configure("system_identifier", "9944");
+    all[1].evidence.configure("topology", "a primary and 2 standbys");
+    all[2].evidence.configure("primary.shared_buffers", "1GB");
+    all[3].evidence.host.kernel = "Linux 5.10 x86_64".to_owned();
+    let found = series(&all, 50, LOWER);
+    assert_eq!(found.iter().map(|one| one.runs.len()).collect::<Vec<_>>(), [2, 1, 1, 1, 1]);
+    assert!(found[0].differs.is_empty(), "{:?}", found[0].differs);
+    let named: Vec<Vec<&str>> =
+        found.iter().map(|one| one.differs.iter().map(|it| it.what.as_str()).collect()).collect();
+    let expected: [&[&str]; 5] =
+        [&[], &["kernel"], &["primary.shared_buffers"], &["topology"], &["system_identifier"]];
+    assert_eq!(named, expected);
+    let buffers = &found[2].differs[0];
+    assert_eq!((buffers.here.as_deref(), buffers.there.as_deref()), (Some("1GB"), Some("128MB")));
+    let texts = [print_series(&found), print_figures(&found[2], 9), trends::page(&found[..3]).render()];
+    for text in &texts[..2] {
+        assert!(text.contains("primary.shared_buffers 1GB (newest: 128MB)"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
+    }
+}
+
+/// C10.
+#[test]
+fn a_run_that_failed_is_a_mark_and_in_no_median() {
+    let mut all = runs(&[5.0, 5.1, 4.9, 50.0, 5.0, 7.5, 7.6, 7.4, 7.5]);
+    all[3].evidence.check("what was written was read", false, "it was not");
+    all[3].evidence.decide();
+    let found = series(&all, 50, LOWER);
+    let put = &found[0].figures[0];
+    assert_eq!((put.values[3], found[0].runs[3].is_point), (None, false));
+    assert_eq!((put.before, put.before_count, put.outcome), (Some(5.0), 4, Outcome::Worse));
+    assert!(put.change.unwrap().high < 4.0, "{:?}", put.change);
+    assert!(found[0].doubts()[0].contains("1 of them failed"), "{:?}", found[0].doubts());
+    let text = print_figures(&found[0], 9);
+    let row = text.lines().find(|line| line.contains("put/strict ")).unwrap();
+    let course = row.split('|').nth(2).unwrap().trim();
+    assert_eq!((course.chars().count(), course.chars().nth(3)), (9, Some('x')), "{text}");
+    let page = trends::page(&found).render();
+    assert!(page.contains("fail, no point"), "the chart sets the failed run off");
 }
 
 #[test]
