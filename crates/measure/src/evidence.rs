@@ -25,6 +25,10 @@ pub const SCHEMA: &str = include_str!("../schema/duramen.evidence-1.schema.json"
 pub const PASSING_SETTINGS: [&str; 10] =
     ["seed", "samples", "intervals", "timelines", "scenarios", "dir", "home", "json", "html", "port"];
 
+/// The setting that holds the blocks behind figures, by their names: a list for each repeat. In documents of every version,
+/// so those of before are compared by blocks too.
+pub const SAMPLES: &str = "samples";
+
 /// What the name of a check begins with that says whether what a part of the run is to measure did happen.
 const MECHANISM: &str = "mechanism/";
 
@@ -254,6 +258,34 @@ impl Evidence {
         text: impl Into<String>,
     ) {
         self.findings.push(Finding::new(rule, severity, figure, text));
+    }
+
+    /// Keeps the blocks behind a figure, a list for each repeat: values that were taken apart from each other, each of
+    /// a stretch of load. Lists without values are left out, and so is a figure of a single block, which its median tells.
+    ///
+    /// ```
+    /// # use duramen_measure::{evidence::Evidence, host::Host};
+    /// let mut evidence = Evidence::new("example", Host::fingerprint(&std::env::temp_dir())?);
+    /// evidence.keep_blocks("put_ms", vec![vec![4.0, 5.0], vec![6.0]]);
+    /// assert_eq!(evidence.blocks("put_ms"), Some(vec![vec![4.0, 5.0], vec![6.0]]));
+    /// # Ok::<(), duramen_measure::host::HostError>(())
+    /// ```
+    pub fn keep_blocks(&mut self, figure: &str, repeats: Vec<Vec<f64>>) {
+        let repeats: Vec<Vec<f64>> = repeats.into_iter().filter(|blocks| !blocks.is_empty()).collect();
+        if repeats.iter().map(Vec::len).sum::<usize>() < 2 {
+            return;
+        }
+        let samples = self.config.entry(SAMPLES).or_insert_with(|| Value::Object(Map::new()));
+        if let Value::Object(samples) = samples {
+            samples.insert(figure.to_owned(), repeats.into());
+        }
+    }
+
+    /// The blocks behind a figure, a list for each repeat, where the suite kept them.
+    pub fn blocks(&self, figure: &str) -> Option<Vec<Vec<f64>>> {
+        let repeats = self.config.get(SAMPLES)?.get(figure)?.as_array()?;
+        let of_repeat = |blocks: &Value| blocks.as_array()?.iter().map(Value::as_f64).collect();
+        repeats.iter().map(of_repeat).collect()
     }
 
     /// The measurement of a name.

@@ -116,6 +116,26 @@ impl LatencyHistogram {
         self.inner.add(&other.inner).expect("both histograms have the same upper bound");
     }
 
+    /// What was recorded since `earlier`, which is a copy of this one from before.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use duramen_measure::histogram::LatencyHistogram;
+    /// let mut all: LatencyHistogram = [Duration::from_millis(1)].into_iter().collect();
+    /// let before = all.clone();
+    /// all.record(Duration::from_millis(9));
+    /// assert_eq!((all.since(&before).count(), all.count()), (1, 2));
+    /// ```
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let mut since = self.clone();
+        // What is not a copy of before has nothing in common with this one.
+        if since.inner.subtract(&earlier.inner).is_err() {
+            return self.clone();
+        }
+        since
+    }
+
     /// How many latencies were recorded.
     pub fn count(&self) -> u64 {
         self.inner.len()

@@ -15,8 +15,7 @@ use super::scenario::Wait;
 pub const SCENARIOS: &str = "scenarios";
 /// The setting that holds the time lines, by `S2/remote_apply`.
 pub const TIMELINES: &str = "timelines";
-/// The setting that holds the independent values behind a measurement, by its name: a list for each repeat.
-pub const SAMPLES: &str = "samples";
+pub use duramen_measure::evidence::SAMPLES;
 /// The setting that holds the intervals of measurements, by their names.
 pub const INTERVALS: &str = "intervals";
 /// The confidence of the intervals.

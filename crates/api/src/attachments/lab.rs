@@ -466,6 +466,18 @@ pub struct LabCompared {
     pub confidence: Option<f64>,
     /// The effect in percent of A, where A is above zero.
     pub percent: Option<f64>,
+    /// B over A, where both are above zero: what was judged then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ratio: Option<f64>,
+    /// The lower end of its interval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ratio_low: Option<f64>,
+    /// The upper end of its interval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ratio_high: Option<f64>,
+    /// How many percent more would have been told in 80 of 100 such comparisons.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detectable_percent: Option<f64>,
     /// Which direction is better.
     pub better: LabBetter,
     /// What came out.

@@ -7,10 +7,9 @@ use crate::{
     output,
 };
 use clap::Args;
-use duramen_base::entropy;
 use duramen_measure::evidence::Evidence;
-use duramen_reports::compare::{cells, compare, method, print_table, Comparison, Row, Verdict};
-use duramen_reports::markdown;
+use duramen_reports::compare::{cells, compare, method, of_targets, print_table, Comparison, Row, Verdict};
+use duramen_reports::{markdown, suite};
 use serde::Serialize;
 use std::{
     path::{Path, PathBuf},
@@ -21,12 +20,13 @@ pub(super) const EXAMPLES: &str = "\
 Examples:
   duramen lab compare before.json after.json
   duramen lab compare a1.json,a2.json,a3.json b1.json,b2.json,b3.json --max-regression 10
+  duramen lab compare a1.json,a2.json,a3.json b1.json,b2.json,b3.json --figure latency_ms/S5/remote_apply
   duramen lab compare before.json after.json --json out/comparison.json
   duramen lab compare before.json after.json --markdown -
 
 Several files of a side are repeated runs of the same thing; interleave the runs of both sides. With one file a side,
-the repeats within it are compared, if the suite keeps them, and counts. At most 5 % of the reported differences are
-chance.
+the blocks within it are compared, if the suite keeps them, and counts. Figures that --figure or --targets name in
+advance are judged each for itself; of all others at most 5 % of the reported differences are chance.
 
 Exit status: 0 when nothing got worse, 1 when something did, 3 when the documents are not comparable";
 
@@ -41,6 +41,12 @@ pub(crate) struct Compare {
     /// How much worse a figure may get, beyond doubt, before it counts
     #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percent)]
     max_regression: f64,
+    /// Judge this figure for itself, because it was chosen before looking; may be repeated
+    #[arg(long = "figure", value_name = "NAME")]
+    figures: Vec<String>,
+    /// Judge the figures that the suite has targets for each for itself
+    #[arg(long)]
+    targets: bool,
     /// Also list figures that cannot be compared
     #[arg(long)]
     all: bool,
@@ -69,7 +75,7 @@ fn percent(text: &str) -> Result<f64, String> {
 }
 
 pub(super) fn run(context: &Context, options: Compare) -> Outcome {
-    let Compare { a, b, max_regression, all, written, markdown } = options;
+    let Compare { a, b, max_regression, figures: mut named, targets, all, written, markdown } = options;
     let is_dash = |file: &Option<PathBuf>| file.as_deref() == Some(Path::new("-"));
     if is_dash(&markdown) && (context.json || is_dash(&written)) {
         return Err(Failure::Usage("JSON and Markdown cannot both be printed: give one a file".to_owned()));
@@ -81,8 +87,11 @@ pub(super) fn run(context: &Context, options: Compare) -> Outcome {
             .collect()
     };
     let (a, b) = (read(&a)?, read(&b)?);
-    // The same documents give the same outcome.
-    let comparison = match compare(&a, &b, &mut entropy::rng(1)) {
+    if targets {
+        let suite = a.first().and_then(|first| suite::find(&super::SUITES, &first.suite));
+        named.extend(suite.into_iter().flat_map(|suite| of_targets(suite, &a)));
+    }
+    let comparison = match compare(&a, &b, &named) {
         Ok(comparison) => comparison,
         Err(error) => {
             output::error(&error);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use duramen_base::clock;
 use duramen_measure::evidence::{Evidence, Measurement};
 use duramen_measure::histogram::LatencyHistogram;
 
@@ -38,8 +39,23 @@ impl Latencies {
         }
     }
 
-    /// Adds the measurements that have values: a step that was not asked for has no figure at all.
-    pub(crate) fn note(&self, evidence: &mut Evidence) {
+    /// Adds those of a round, or of what came beside the rounds.
+    pub(crate) fn merge(&mut self, other: &Latencies) {
+        self.lease.merge(&other.lease);
+        self.first_query.merge(&other.first_query);
+        self.second_query.merge(&other.second_query);
+        self.write.merge(&other.write);
+        self.write_server.merge(&other.write_server);
+        self.destroy.merge(&other.destroy);
+        self.point_read.merge(&other.point_read);
+        self.wire_first_query.merge(&other.wire_first_query);
+        for (figure, latencies) in &other.others {
+            self.others.entry(figure).or_default().merge(latencies);
+        }
+    }
+
+    /// Those that have values, by the names of the figures.
+    fn known(&self) -> impl Iterator<Item = (&'static str, &LatencyHistogram)> {
         let all = [
             ("lease_ms", &self.lease),
             ("first_query_ms", &self.first_query),
@@ -51,8 +67,20 @@ impl Latencies {
             ("wire_first_query_ms", &self.wire_first_query),
         ];
         let others = self.others.iter().map(|(name, histogram)| (*name, histogram));
-        let known = all.into_iter().chain(others).filter(|(_, histogram)| !histogram.is_empty());
-        evidence.measurements.extend(known.map(|(name, h)| Measurement::from_histogram(name, h)));
+        all.into_iter().chain(others).filter(|(_, histogram)| !histogram.is_empty())
+    }
+
+    /// Adds the measurements that have values: a step that was not asked for has no figure at all. The medians of the
+    /// rounds are the blocks.
+    pub(crate) fn note(&self, rounds: &[Latencies], evidence: &mut Evidence) {
+        let mut blocks: BTreeMap<&str, Vec<Vec<f64>>> = BTreeMap::new();
+        for (name, latencies) in rounds.iter().flat_map(Latencies::known) {
+            blocks.entry(name).or_default().push(vec![clock::ms(latencies.quantile(0.5))]);
+        }
+        for (name, latencies) in self.known() {
+            evidence.keep_blocks(name, blocks.remove(name).unwrap_or_default());
+            evidence.measurements.push(Measurement::from_histogram(name, latencies));
+        }
     }
 }
 
@@ -67,9 +95,10 @@ pub(crate) fn note_rounds(rounds: &[RoundFigures], evidence: &mut Evidence) {
     note_values(evidence, "refill_connect_ms", "ms", &of(|round| round.connect_ms));
 }
 
-/// Adds a measurement, if there are values.
+/// Adds a measurement, if there are values, each of which is a block.
 pub(crate) fn note_values(evidence: &mut Evidence, name: &str, unit: &str, values: &[f64]) {
     if !values.is_empty() {
+        evidence.keep_blocks(name, values.iter().map(|value| vec![*value]).collect());
         evidence.measurements.push(Measurement::from_values(name, unit, values));
     }
 }

@@ -122,13 +122,17 @@ async fn with_source(
     until_idle(control, within, say).await?;
 
     let mut latencies = Latencies::default();
+    let mut by_round = Vec::new();
     for number in 1..=options.rounds {
         say(&format!("round {number} of {}: {} branches at once", options.rounds, options.concurrency));
         let round = rounds::run(control, &mut planner, options, clients, number, say).await?;
+        let mut of_round = Latencies::default();
         for lived in &round.lived {
-            latencies.add(lived);
+            of_round.add(lived);
             outcomes.add(lived, options);
         }
+        latencies.merge(&of_round);
+        by_round.push(of_round);
         for text in round.refill_failures {
             measured.evidence.find("refill_failed", Severity::Problem, None, text);
         }
@@ -145,7 +149,7 @@ async fn with_source(
         latencies.wire_first_query.merge(&bursts.wire_first_query);
         bursts.failures.iter().for_each(|failure| outcomes.add_wire(failure));
     }
-    latencies.note(&mut measured.evidence);
+    latencies.note(&by_round, &mut measured.evidence);
     figures::note_rounds(&measured.rounds, &mut measured.evidence);
     until_idle(control, within, say).await?;
     let evidence = &mut measured.evidence;

@@ -90,6 +90,7 @@ pub(crate) async fn measure(bench: &mut Bench<'_>, evidence: &mut Evidence) -> R
         restarts.push(clock::ms(begin.elapsed()));
         ledger.worker_kills += 1;
     }
+    evidence.keep_blocks("worker_restart_ms", restarts.iter().map(|took| vec![*took]).collect());
     evidence.measurements.push(Measurement::from_values("worker_restart_ms", "ms", &restarts));
     let mut restarts = Vec::new();
     let mut gave_up = 0;
@@ -106,6 +107,7 @@ pub(crate) async fn measure(bench: &mut Bench<'_>, evidence: &mut Evidence) -> R
             bench.worker_up().await?;
         }
     }
+    evidence.keep_blocks("postgres_restart_ms", restarts.iter().map(|took| vec![*took]).collect());
     evidence.measurements.push(Measurement::from_values("postgres_restart_ms", "ms", &restarts));
     // Some load after the last kill, too.
     tokio::time::sleep(Duration::from_millis(300)).await;

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use duramen_base::entropy;
 use duramen_measure::evidence::{Evidence, Measurement};
+use duramen_measure::statistics::median;
 use serde::de::DeserializeOwned;
 
 use super::engine::EngineName;
@@ -14,6 +15,9 @@ use super::part::{Figures, Part};
 use super::{Packs, ALLOCATION_COUNTER};
 use duramen_postgres::Scratch;
 use duramen_reports::suite::{begin, conclude, Say, Suite as _, SuiteError};
+
+/// How many values of a round are blocks of their own, at most.
+const MOST_BLOCKS: usize = 50;
 
 pub(crate) fn run(options: &Options, say: Say<'_>) -> Result<Evidence, SuiteError> {
     let folder = Scratch::private(&options.dir, "lab-packs").map_err(SuiteError::other)?;
@@ -94,16 +98,20 @@ fn add_figures(
     is_largest: bool,
 ) {
     let prefix = engine.prefix();
-    let mut add = |name: &str, unit: &str, values: Vec<f64>| {
+    let mut add = |name: &str, unit: &str, rounds: Vec<Vec<f64>>| {
+        let values = rounds.concat();
         if !values.is_empty() {
-            evidence.measurements.push(Measurement::from_values(format!("{prefix}{name}"), unit, &values));
+            let name = format!("{prefix}{name}");
+            evidence.keep_blocks(&name, rounds.iter().map(|values| blocks(values)).collect());
+            evidence.measurements.push(Measurement::from_values(name, unit, &values));
         }
     };
-    let several = |figure: fn(&Figures) -> &Vec<f64>| -> Vec<f64> {
-        rounds.iter().flat_map(|each| figure(each).clone()).collect()
+    let several = |figure: fn(&Figures) -> &Vec<f64>| -> Vec<Vec<f64>> {
+        rounds.iter().map(|each| figure(each).clone()).collect()
     };
-    let one =
-        |figure: fn(&Figures) -> Option<f64>| -> Vec<f64> { rounds.iter().filter_map(figure).collect() };
+    let one = |figure: fn(&Figures) -> Option<f64>| -> Vec<Vec<f64>> {
+        rounds.iter().filter_map(figure).map(|value| vec![value]).collect()
+    };
     add(&format!("write_ms/{grants}"), "ms", several(|each| &each.write_ms));
     add(&format!("write_cpu_ms/{grants}"), "ms", several(|each| &each.write_cpu_ms));
     add(&format!("allocs/{grants}"), "calls", one(|each| each.allocs));
@@ -117,6 +125,14 @@ fn add_figures(
         add("lookup_us", "us", several(|each| &each.lookup_us));
         add("put_one_us", "us", several(|each| &each.put_one_us));
     }
+}
+
+/// The blocks of a round. Of many operations in a row the middle is one: they wait behind the same things.
+fn blocks(values: &[f64]) -> Vec<f64> {
+    if values.len() <= MOST_BLOCKS {
+        return values.to_vec();
+    }
+    median(values).into_iter().collect()
 }
 
 fn check(evidence: &mut Evidence, all: &BTreeMap<(usize, &str), Vec<Figures>>) {

@@ -140,7 +140,10 @@ impl Run<'_> {
                     if waits {
                         measure_floor(dir, self.options.fifo, &mut sample.floor, &mut self.failed);
                     }
-                    take(level, operation, (budget, most), sample, self.options.fifo && waits)
+                    let mark = sample.open();
+                    let done = take(level, operation, (budget, most), sample, self.options.fifo && waits);
+                    sample.close(&mark, if operation.figure == Figure::P999 { 0.999 } else { 0.5 });
+                    done
                 };
                 if let Err(error) = done {
                     given_up.push(durability);

@@ -4,7 +4,17 @@ use std::time::Duration;
 
 use duramen_measure::evidence::{Evidence, Measurement};
 use duramen_measure::histogram::LatencyHistogram;
+use duramen_measure::statistics::median;
 use duramen_store::Counters;
+
+/// Where a sample stood when a slice began.
+#[derive(Debug)]
+pub(crate) struct Mark {
+    latencies: LatencyHistogram,
+    values: usize,
+    ops: u64,
+    busy: Duration,
+}
 
 /// Latencies and costs of an operation at a level.
 #[derive(Debug)]
@@ -12,6 +22,10 @@ pub(crate) struct Sample {
     pub(crate) latencies: LatencyHistogram,
     /// Figures of an operation that has no latency: rows per second, seconds.
     pub(crate) values: Vec<f64>,
+    /// A value of each slice: its median, or what it gave.
+    pub(crate) blocks: Vec<f64>,
+    /// Operations a second of each slice.
+    pub(crate) rates: Vec<f64>,
     pub(crate) ops: u64,
     /// Time in which the operations were under way: with several threads, of the wall.
     pub(crate) busy: Duration,
@@ -31,6 +45,8 @@ impl Sample {
         Self {
             latencies: LatencyHistogram::fine(),
             values: Vec::new(),
+            blocks: Vec::new(),
+            rates: Vec::new(),
             ops: 0,
             busy: Duration::ZERO,
             appends: 0,
@@ -48,12 +64,34 @@ impl Sample {
         self.log_bytes += after.log_bytes - before.log_bytes;
     }
 
+    /// What a slice adds to before, to be closed with [`close`](Self::close).
+    pub(crate) fn open(&self) -> Mark {
+        Mark { latencies: self.latencies.clone(), values: self.values.len(), ops: self.ops, busy: self.busy }
+    }
+
+    /// Keeps what a slice gave as a block: the quantile `q` of its latencies, or the middle of its values.
+    pub(crate) fn close(&mut self, mark: &Mark, q: f64) {
+        let latencies = self.latencies.since(&mark.latencies);
+        let values = self.values.get(mark.values..).and_then(median);
+        let us = (!latencies.is_empty()).then(|| latencies.quantile(q).as_nanos() as f64 / 1e3);
+        self.blocks.extend(values.or(us));
+        let (ops, busy) = (self.ops - mark.ops, self.busy.saturating_sub(mark.busy));
+        if ops > 0 && !busy.is_zero() {
+            self.rates.push(ops as f64 / busy.as_secs_f64());
+        }
+    }
+
     /// Adds the measurements of the sample. `unit` is that of the values.
     pub(crate) fn note(&self, name: &str, unit: &str, evidence: &mut Evidence) {
-        let figures = &mut evidence.measurements;
         if self.ops == 0 {
             return;
         }
+        let each = |blocks: &[f64]| blocks.iter().map(|block| vec![*block]).collect();
+        evidence.keep_blocks(name, each(&self.blocks));
+        if self.values.is_empty() && !self.busy.is_zero() {
+            evidence.keep_blocks(&format!("{name}.ops_per_s"), each(&self.rates));
+        }
+        let figures = &mut evidence.measurements;
         if self.values.is_empty() {
             figures.push(Measurement::from_histogram_us(name, &self.latencies));
             if !self.busy.is_zero() {

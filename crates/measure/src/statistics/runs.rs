@@ -72,7 +72,11 @@ pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let middle = sorted.len() / 2;
-    Some(if sorted.len() % 2 == 1 { sorted[middle] } else { f64::midpoint(sorted[middle - 1], sorted[middle]) })
+    Some(if sorted.len() % 2 == 1 {
+        sorted[middle]
+    } else {
+        f64::midpoint(sorted[middle - 1], sorted[middle])
+    })
 }
 
 /// A standard error with its degrees of freedom, and the share of the risk that its interval has.
@@ -138,7 +142,8 @@ impl RunEstimate {
             let (of_own, of_prior) = (f64::from(freedom), f64::from(PRIOR_FREEDOM));
             let mixed = (of_own * own + of_prior * assumed.powi(2)) / (of_own + of_prior);
             let spread = 1.0 / n + 1.0 / m;
-            let way = |variance: f64, freedom, share| Way { error: (variance * spread).sqrt(), freedom, share };
+            let way =
+                |variance: f64, freedom, share| Way { error: (variance * spread).sqrt(), freedom, share };
             if assumed > 0.0 {
                 let moderated = way(mixed.max(own), freedom.saturating_add(PRIOR_FREEDOM), 1.0 - OWN_SHARE);
                 vec![way(own, freedom, OWN_SHARE), moderated]
@@ -160,7 +165,8 @@ impl RunEstimate {
     /// The interval that holds the true difference with this confidence (0.95 for 95 %).
     #[must_use]
     pub fn interval(&self, confidence: f64) -> Interval {
-        let half = self.narrower(1.0 - confidence).1;
+        let risk = 1.0 - confidence;
+        let half = self.ways.iter().map(|way| way.half(risk)).reduce(f64::min).unwrap_or(0.0);
         Interval { estimate: self.centre, low: self.centre - half, high: self.centre + half }
     }
 
@@ -168,13 +174,11 @@ impl RunEstimate {
     /// deviation is what was seen.
     #[must_use]
     pub fn detectable(&self, confidence: f64, power: f64) -> f64 {
-        let (way, half) = self.narrower(1.0 - confidence);
+        // That no spread was seen does not mean that anything would have been told.
+        let halves =
+            self.ways.iter().filter(|way| way.error > 0.0).map(|way| (*way, way.half(1.0 - confidence)));
+        let Some((way, half)) = halves.min_by(|(_, a), (_, b)| a.total_cmp(b)) else { return 0.0 };
         half + student_quantile((2.0 * (1.0 - power)).clamp(1e-14, 1.0), way.freedom) * way.error
-    }
-
-    fn narrower(&self, risk: f64) -> (Way, f64) {
-        let halves = self.ways.iter().map(|way| (*way, way.half(risk)));
-        halves.min_by(|(_, a), (_, b)| a.total_cmp(b)).unwrap_or((Way { error: 0.0, freedom: 1, share: 1.0 }, 0.0))
     }
 }
 

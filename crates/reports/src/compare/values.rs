@@ -1,52 +1,15 @@
-//! The independent values of a side.
+//! The runs of a side, and their blocks.
 
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 
 use duramen_measure::evidence::{Evidence, Measurement, Verdict};
-use serde_json::Value;
+use duramen_measure::statistics::{median, RunValue};
 
 use super::CompareError;
 
-/// The setting of an evidence document that holds the independent values behind a figure, by its name: a list for each
-/// repeat.
-const SAMPLES: &str = "samples";
-
-/// What a value is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Basis {
-    /// One for each run.
-    Runs,
-    /// One for each repeat within the runs.
-    Repeats,
-}
-
-impl Basis {
-    pub(super) fn new(a: &[Evidence], b: &[Evidence]) -> Self {
-        if a.len() >= 2 && b.len() >= 2 {
-            Basis::Runs
-        } else {
-            Basis::Repeats
-        }
-    }
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Basis::Runs => "runs",
-            Basis::Repeats => "repeats",
-        }
-    }
-
-    pub(super) fn warning(self) -> Option<String> {
-        (self == Basis::Repeats).then(|| {
-            format!(
-                "There is only one run on a side: what differs from run to run is not in the intervals, so times and \
-                 rates that differ by less than {:.0} % are not told to differ. Give several runs of each variant, taken \
-                 in turns (A1.json,A2.json,A3.json B1.json,B2.json,B3.json).",
-                super::RUN_NOISE * 100.0
-            )
-        })
-    }
-}
+/// From so many repeats on, the blocks of a run are those: within a repeat they share its data and its minutes.
+const FEW_REPEATS: usize = 3;
 
 /// The documents of a variant.
 #[derive(Debug)]
@@ -54,17 +17,14 @@ pub(super) struct Side<'a> {
     documents: &'a [Evidence],
     /// The figures of each document by name: a document may have thousands, and each is asked for several times.
     figures: Vec<HashMap<&'a str, &'a Measurement>>,
-    basis: Basis,
+    /// The blocks of each run by figure, once they were asked for.
+    runs: RefCell<HashMap<&'a str, Vec<Vec<f64>>>>,
 }
 
 impl<'a> Side<'a> {
     /// # Errors
     /// When a document is invalid as a whole, and not because of scenarios that it names.
-    pub(super) fn new(
-        name: &'static str,
-        documents: &'a [Evidence],
-        basis: Basis,
-    ) -> Result<Self, CompareError> {
+    pub(super) fn new(name: &'static str, documents: &'a [Evidence]) -> Result<Self, CompareError> {
         for document in documents.iter().filter(|document| document.verdict == Verdict::Invalid) {
             if document.unseen_parts().next().is_none() {
                 let reason = document.findings.iter().find(|finding| finding.rule == "invalid");
@@ -80,7 +40,13 @@ impl<'a> Side<'a> {
             }
             figures
         };
-        Ok(Self { documents, figures: documents.iter().map(by_name).collect(), basis })
+        let figures = documents.iter().map(by_name).collect();
+        Ok(Self { documents, figures, runs: RefCell::default() })
+    }
+
+    /// How many runs there are.
+    pub(super) fn count(&self) -> usize {
+        self.documents.len()
     }
 
     /// The names of all figures, in the order of the documents.
@@ -95,9 +61,10 @@ impl<'a> Side<'a> {
         Some(figure.unit.as_str())
     }
 
-    /// The mean of the independent values of a figure.
-    pub(super) fn mean(&self, name: &str) -> Option<f64> {
-        Some(self.values(name)).filter(|values| !values.is_empty()).map(|values| mean(&values))
+    /// The mean of the medians of the runs.
+    pub(super) fn mean(&self, name: &'a str) -> Option<f64> {
+        let medians: Vec<f64> = self.blocks(name).iter().filter_map(|blocks| median(blocks)).collect();
+        (!medians.is_empty()).then(|| medians.iter().sum::<f64>() / medians.len() as f64)
     }
 
     /// Whether the figure belongs to a scenario whose mechanism was not seen.
@@ -105,39 +72,38 @@ impl<'a> Side<'a> {
         self.documents.iter().any(|document| !document.is_sound(name))
     }
 
-    /// The independent values of a figure.
-    pub(super) fn values(&self, name: &str) -> Vec<f64> {
-        let of_run = |(document, figures): (&Evidence, &HashMap<&str, &Measurement>)| {
-            of_run(document, figures.get(name).copied(), name)
+    /// Of each run that has the figure its blocks; one that kept none has the median of what it measured.
+    pub(super) fn blocks(&self, name: &'a str) -> Vec<Vec<f64>> {
+        let read = || {
+            let documents = self.documents.iter().zip(&self.figures);
+            documents
+                .filter_map(|(document, figures)| {
+                    let figure = figures.get(name).filter(|figure| figure.count > 0)?;
+                    Some(of_run(document, name).unwrap_or_else(|| vec![figure.p50]))
+                })
+                .collect()
         };
-        let documents = self.documents.iter().zip(&self.figures);
-        match self.basis {
-            Basis::Runs => documents.filter_map(of_run).collect(),
-            Basis::Repeats => documents
-                .flat_map(|of| of_repeats(of.0, name).unwrap_or_else(|| of_run(of).into_iter().collect()))
-                .collect(),
-        }
+        self.runs.borrow_mut().entry(name).or_insert_with(read).clone()
+    }
+
+    /// What each run says of a figure, its blocks as `scaled`.
+    pub(super) fn values(&self, name: &'a str, scaled: impl Fn(f64) -> f64 + Copy) -> Vec<RunValue> {
+        let of_run = |blocks: &Vec<f64>| {
+            RunValue::of_blocks(&blocks.iter().map(|block| scaled(*block)).collect::<Vec<f64>>())
+        };
+        self.blocks(name).iter().filter_map(of_run).collect()
     }
 }
 
-/// One value for a run: the mean of its independent values, or the median of what it measured.
-fn of_run(document: &Evidence, figure: Option<&Measurement>, name: &str) -> Option<f64> {
-    let figure = figure.filter(|figure| figure.count > 0)?;
-    let values: Vec<f64> = samples(document, name).into_iter().flatten().flatten().collect();
-    Some(if values.is_empty() { figure.p50 } else { mean(&values) })
-}
-
-/// One value for each repeat of a run.
-fn of_repeats(document: &Evidence, name: &str) -> Option<Vec<f64>> {
-    let repeats = samples(document, name)?;
-    Some(repeats.iter().filter(|values| !values.is_empty()).map(|values| mean(values)).collect())
-}
-
-fn samples(document: &Evidence, name: &str) -> Option<Vec<Vec<f64>>> {
-    let samples = document.config.get(SAMPLES)?.get(name)?;
-    serde_json::from_value::<Vec<Vec<f64>>>(Value::clone(samples)).ok()
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
+/// The blocks of a run: the medians of its repeats, or all blocks where there are few of those.
+fn of_run(document: &Evidence, name: &str) -> Option<Vec<f64>> {
+    let repeats: Vec<Vec<f64>> = document.blocks(name)?;
+    let repeats: Vec<Vec<f64>> = repeats.into_iter().filter(|blocks| !blocks.is_empty()).collect();
+    let blocks: Vec<f64> = if repeats.len() < FEW_REPEATS {
+        repeats.concat()
+    } else {
+        repeats.iter().filter_map(|blocks| median(blocks)).collect()
+    };
+    let is_sound = !blocks.is_empty() && blocks.iter().all(|block| block.is_finite());
+    is_sound.then_some(blocks)
 }

@@ -90,7 +90,7 @@ fn changed(compared: &Comparison) -> String {
         ]
     };
     let rows: Vec<Vec<String>> = compared.changed.iter().take(MOST_ROWS).map(row).collect();
-    let mut markdown = table(&["figure", "A", "B", "B - A with interval", "outcome"], &rows);
+    let mut markdown = table(&["figure", "A", "B", crate::compare::EFFECT, "outcome"], &rows);
     if compared.changed.len() > MOST_ROWS {
         writeln!(markdown, "\nand {} more", compared.changed.len() - MOST_ROWS).ok();
     }
