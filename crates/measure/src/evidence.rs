@@ -29,6 +29,9 @@ pub const PASSING_SETTINGS: [&str; 10] =
 /// so those of before are compared by blocks too.
 pub const SAMPLES: &str = "samples";
 
+/// The setting that holds the intervals of figures, by their names.
+pub const INTERVALS: &str = "intervals";
+
 /// What the name of a check begins with that says whether what a part of the run is to measure did happen.
 const MECHANISM: &str = "mechanism/";
 
@@ -286,6 +289,21 @@ impl Evidence {
         let repeats = self.config.get(SAMPLES)?.get(figure)?.as_array()?;
         let of_repeat = |blocks: &Value| blocks.as_array()?.iter().map(Value::as_f64).collect();
         repeats.iter().map(of_repeat).collect()
+    }
+
+    /// Keeps the interval of a figure, with its confidence (0.95 for 95 %).
+    pub fn keep_interval(&mut self, figure: &str, [low, high]: [f64; 2], confidence: f64) {
+        let intervals = self.config.entry(INTERVALS).or_insert_with(|| Value::Object(Map::new()));
+        if let (Value::Object(intervals), true) = (intervals, low.is_finite() && high.is_finite()) {
+            let interval = serde_json::json!({ "low": low, "high": high, "confidence": confidence });
+            intervals.insert(figure.to_owned(), interval);
+        }
+    }
+
+    /// The interval of a figure, where the suite kept it.
+    pub fn interval(&self, figure: &str) -> Option<[f64; 2]> {
+        let interval = self.config.get(INTERVALS)?.get(figure)?;
+        Some([interval.get("low")?.as_f64()?, interval.get("high")?.as_f64()?])
     }
 
     /// The measurement of a name.

@@ -63,6 +63,7 @@ impl<F: Copy> Target<F> {
             name: String::new(),
             what: self.what.to_owned(),
             measured: None,
+            interval: None,
             limit: self.limit,
             unit: self.unit,
             at_least: self.at_least,
@@ -113,6 +114,8 @@ pub struct Standing {
     pub what: String,
     /// The figure.
     pub measured: Option<f64>,
+    /// The interval of the figure, where one is known.
+    pub interval: Option<[f64; 2]>,
     /// What it must reach in this run.
     pub limit: f64,
     /// The unit of all of them.
@@ -136,6 +139,24 @@ impl Standing {
     #[must_use]
     pub fn is_missed(&self) -> bool {
         self.outcome == Outcome::Missed
+    }
+
+    /// Whether the limit lies within the interval of the figure: a run of the same thing may be on its other side.
+    #[must_use]
+    pub fn is_in_doubt(&self) -> bool {
+        let is_held = matches!(self.outcome, Outcome::Met | Outcome::Missed);
+        is_held && self.interval.is_some_and(|[low, high]| low <= self.limit && self.limit <= high)
+    }
+
+    /// The outcome, as a table shows it: what is in doubt is not told as if it were not.
+    #[must_use]
+    pub fn outcome_in_words(&self) -> String {
+        let word = self.outcome.word();
+        if self.is_in_doubt() {
+            format!("{word}, within its interval")
+        } else {
+            word.to_owned()
+        }
     }
 
     /// The figure with its unit; empty where there is none.
@@ -182,8 +203,16 @@ impl Standing {
             Some(reached) => format!(" The reference reached {}.", quantity(reached, self.unit)),
             None => String::new(),
         };
+        let doubt = match self.interval.filter(|_| self.is_in_doubt()) {
+            Some([low, high]) => format!(
+                " Its interval, {} to {}, holds the target: this run does not tell on which side it is.",
+                number(low),
+                quantity(high, self.unit)
+            ),
+            None => String::new(),
+        };
         format!(
-            "{}: {}, {off} the target of {}.{reference}",
+            "{}: {}, {off} the target of {}.{doubt}{reference}",
             self.what,
             quantity(measured, self.unit),
             quantity(self.limit, self.unit)
@@ -210,7 +239,7 @@ pub fn table(standings: &[Standing]) -> (Vec<&'static str>, Vec<Vec<String>>) {
         ("limit", Standing::limit_in_words),
         ("fsync", Standing::floor_in_words),
         ("reference", Standing::reference_in_words),
-        ("outcome", |standing| standing.outcome.word().to_owned()),
+        ("outcome", Standing::outcome_in_words),
     ];
     let is_used = |(_, cell): &&Column| standings.iter().any(|standing| !cell(standing).is_empty());
     let used: Vec<&Column> = columns.iter().filter(is_used).collect();

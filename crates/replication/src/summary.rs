@@ -15,9 +15,7 @@ use super::scenario::Wait;
 pub const SCENARIOS: &str = "scenarios";
 /// The setting that holds the time lines, by `S2/remote_apply`.
 pub const TIMELINES: &str = "timelines";
-pub use duramen_measure::evidence::SAMPLES;
-/// The setting that holds the intervals of measurements, by their names.
-pub const INTERVALS: &str = "intervals";
+pub use duramen_measure::evidence::{INTERVALS, SAMPLES};
 /// The confidence of the intervals.
 pub const CONFIDENCE: f64 = 0.95;
 

@@ -1411,6 +1411,11 @@ export interface components {
              * @description The confidence of the interval.
              */
             confidence?: number | null;
+            /**
+             * Format: double
+             * @description How many percent more would have been told in 80 of 100 such comparisons.
+             */
+            detectable_percent?: number | null;
             /** @description What came out. */
             difference: components["schemas"]["LabDifference"];
             /**
@@ -1435,6 +1440,21 @@ export interface components {
              * @description The effect in percent of A, where A is above zero.
              */
             percent?: number | null;
+            /**
+             * Format: double
+             * @description B over A, where both are above zero: what was judged then.
+             */
+            ratio?: number | null;
+            /**
+             * Format: double
+             * @description The upper end of its interval.
+             */
+            ratio_high?: number | null;
+            /**
+             * Format: double
+             * @description The lower end of its interval.
+             */
+            ratio_low?: number | null;
             /** @description Its unit. */
             unit: string;
             /** @description The same in words. */
@@ -1701,6 +1721,8 @@ export interface components {
         LabPoint: {
             /** @description The run. */
             id: string;
+            /** @description Whether it failed, or is invalid as a whole: it has no values then, and is in no median and no band. */
+            is_mark?: boolean;
             /**
              * Format: date-time
              * @description When it began.
@@ -1843,7 +1865,7 @@ export interface components {
              */
             unread: number;
         };
-        /** @description Runs of one suite that are alike: of one machine, one version and one configuration. */
+        /** @description Runs of one suite that are alike: of one machine with one kernel and file system, one version and one configuration. */
         LabSeries: {
             /**
              * Format: int32
@@ -1864,6 +1886,8 @@ export interface components {
             cores: number;
             /** @description The processor. */
             cpu: string;
+            /** @description What sets it apart from the series with the newest run, in words: its kernel, its cluster, its settings. */
+            differs?: string[];
             /** @description What makes the series doubtful, in words. */
             doubts: string[];
             /** @description The figures: those that changed first, then in the order of the newest run. */

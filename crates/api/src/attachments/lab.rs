@@ -299,6 +299,9 @@ pub struct LabPoint {
     pub verdict: LabVerdict,
     /// Whether the machine had more to do than it has cores when it began.
     pub was_busy: bool,
+    /// Whether it failed, or is invalid as a whole: it has no values then, and is in no median and no band.
+    #[serde(default)]
+    pub is_mark: bool,
 }
 
 /// A mean of runs with its interval.
@@ -381,7 +384,7 @@ pub struct LabCourse {
     pub target: Option<LabLimit>,
 }
 
-/// Runs of one suite that are alike: of one machine, one version and one configuration.
+/// Runs of one suite that are alike: of one machine with one kernel and file system, one version and one configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LabSeries {
     /// The machine.
@@ -394,6 +397,9 @@ pub struct LabSeries {
     pub version: String,
     /// The configuration.
     pub config: String,
+    /// What sets it apart from the series with the newest run, in words: its kernel, its cluster, its settings.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub differs: Vec<String>,
     /// The runs, the oldest first.
     pub runs: Vec<LabPoint>,
     /// How many figures were tested for a change; of the changes told at most 5 % are chance.

@@ -13,12 +13,12 @@ use duramen_api::attachments::lab::{
     LabBand, LabCourse, LabHistory, LabLimit, LabPoint, LabRun, LabSeries, LabTarget, LabTrend,
 };
 use duramen_base::entropy;
-use duramen_measure::statistics;
+use duramen_measure::{evidence::Evidence, statistics};
 use duramen_reports::{
     compare::better as judge,
-    config_digest,
+    config_digest, differences, in_words,
     trends::{self, Figure, Outcome, Series, LEAST_RUNS},
-    Document,
+    Difference, Document,
 };
 use std::{
     collections::HashMap,
@@ -34,6 +34,8 @@ const SERIES_MAX: usize = 12;
 const VALUES_MAX: usize = 100_000;
 /// How many figures of a series are told of, where none is chosen.
 const FIGURES_TOLD: usize = 400;
+/// How many differences between series are told of.
+const DIFFERENCES_TOLD: usize = 100;
 /// How sure the interval of the mean of earlier runs is.
 const CONFIDENCE: f64 = 0.95;
 
@@ -60,14 +62,22 @@ pub(super) fn of(
         }
     };
     let mut told = 0;
+    let mut newest_of_all: Option<Evidence> = None;
     let series: Vec<LabSeries> = series
         .iter()
         .filter_map(|one| {
             told += one.runs.len();
             let newest = one.runs.last()?;
             let run = by_path.get(newest.file.as_path())?;
-            let targets = document::run(&view.folder, &newest.file).map(|it| suites.targets(&it));
-            Some(of_series(one, run, measurement, &targets.unwrap_or_default()))
+            let read = document::run(&view.folder, &newest.file).ok();
+            let targets = read.as_ref().map(|it| suites.targets(it)).unwrap_or_default();
+            // The first series is the one with the newest run.
+            let differs = match (&read, &newest_of_all) {
+                (Some(here), Some(there)) => differences(here, there),
+                _ => Vec::new(),
+            };
+            newest_of_all = newest_of_all.take().or(read);
+            Some(of_series(one, run, measurement, &targets, &differs))
         })
         .filter(|one| measurement.is_none() || !one.figures.is_empty())
         .collect();
@@ -152,6 +162,7 @@ fn of_series(
     newest: &LabRun,
     measurement: Option<&str>,
     targets: &[LabTarget],
+    differs: &[Difference],
 ) -> LabSeries {
     let claims = series.claims();
     let changed = count(claims.len());
@@ -168,6 +179,7 @@ fn of_series(
         cores: newest.cores,
         version: cut(&series.version),
         config: newest.config.clone(),
+        differs: differs.chunks(1).take(DIFFERENCES_TOLD).map(|one| cut(&in_words(one))).collect(),
         runs: series.runs.iter().map(point).collect(),
         comparisons: count(series.comparisons),
         changed,
@@ -183,6 +195,7 @@ fn point(run: &trends::Run) -> LabPoint {
         started_at: run.started_at,
         verdict: outline::verdict(run.verdict),
         was_busy: run.was_busy,
+        is_mark: !run.is_point,
     }
 }
 

@@ -81,7 +81,6 @@ fn nothing_is_compared_across_machines_versions_and_configurations() {
         &|evidence| evidence.host.cpu = "Another".to_owned(),
         &|evidence| evidence.version = "0.0.9".to_owned(),
         &|evidence| evidence.configure("rows", 2_000),
-        // A kernel and a seed make no other series.
         &|evidence| evidence.host.kernel = "Linux 7".to_owned(),
     ];
     for (number, change) in changes.iter().enumerate() {
@@ -93,7 +92,10 @@ fn nothing_is_compared_across_machines_versions_and_configurations() {
     }
     let told = series(&lab(), folder.path(), None);
     let counts: Vec<usize> = told.series.iter().map(|one| one.runs.len()).collect();
-    assert_eq!(counts, [4, 2, 2, 2, 2], "the one with the newest run first");
+    assert_eq!(counts, [2; 6], "a seed makes no other series");
+    let differs: Vec<String> = told.series.iter().map(|one| one.differs.join("; ")).collect();
+    assert_eq!(differs[0], "", "the one with the newest run first: {differs:?}");
+    assert!(differs[1].contains("rows 2000 (newest:") && differs[5].starts_with("kernel "), "{differs:?}");
     assert_eq!(told.series[0].figures[0].trend, LabTrend::TooFew);
     let runs = lab().runs(folder.path(), None).unwrap().runs;
     let of = |id: &str| runs.iter().find(|run| run.id == id).unwrap();
@@ -113,14 +115,20 @@ fn runs_that_say_nothing_are_gaps_and_busy_ones_are_doubts() {
         if number == 1 {
             evidence.invalidate("nothing happened");
         }
+        if number == 3 {
+            evidence.check("what was written was read", false, "it was not");
+            evidence.decide();
+        }
         if number == 2 {
             evidence.host.load_average = [9.0; 3];
         }
         write(folder.path(), &format!("{number}.json"), &evidence);
     }
     let told = series(&lab(), folder.path(), Some("put_us"));
-    assert_eq!(told.series[0].figures[0].values, [Some(4.0), None, Some(4.0), Some(4.0)]);
-    assert_eq!((told.series[0].doubts.len(), told.series[0].runs[2].was_busy), (2, true));
+    assert_eq!(told.series[0].figures[0].values, [Some(4.0), None, Some(4.0), None]);
+    assert_eq!((told.series[0].doubts.len(), told.series[0].runs[2].was_busy), (3, true));
+    let marks: Vec<bool> = told.series[0].runs.iter().map(|run| run.is_mark).collect();
+    assert_eq!(marks, [false, true, false, true]);
 }
 
 #[test]

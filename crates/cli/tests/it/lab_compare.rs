@@ -59,6 +59,32 @@ fn what_got_slower_fails_unless_it_is_allowed_to() {
     assert!(text(&faster.stdout).contains("faster by"), "{}", text(&faster.stdout));
 }
 
+/// What scripts read: the method, how each figure was judged, and the interval that was judged.
+#[test]
+fn scripts_are_told_how_it_was_judged() {
+    let dir = tempfile::tempdir().unwrap();
+    let a = runs(dir.path(), "a", &[6.0, 6.2, 6.5]);
+    let b = runs(dir.path(), "b", &[17.0, 18.1, 19.2]);
+    let output = duramen(dir.path(), &["--json", "lab", "compare", &a, &b, "--figure", "put_ms"]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let comparison: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&comparison["values"], &comparison["named"]), (&json!("runs"), &json!(1)));
+    assert_eq!((&comparison["confidence_of_named"], &comparison["power"]), (&json!(0.95), &json!(0.8)));
+    let [put, syncs] = [0, 1].map(|at| &comparison["rows"][at]);
+    assert_eq!((&put["judged"], &put["scale"]), (&json!("alone"), &json!("ratio")));
+    assert!(put["ratio_low"].as_f64().unwrap() > 2.0 && put["ratio_high"].as_f64().unwrap() < 4.0, "{put}");
+    assert_eq!(put["a_blocks"], 3);
+    assert_eq!((&syncs["judged"], &syncs["verdict"]), (&json!("among_all"), &json!("no_difference")));
+    assert!(syncs["detectable_percent"].as_f64().unwrap() > 1.0, "{syncs}");
+
+    let unknown = duramen(dir.path(), &["lab", "compare", &a, &b, "--figure", "putms"]);
+    assert_eq!(unknown.status.code(), Some(3), "a gate that guards nothing does not pass");
+    assert!(text(&unknown.stderr).contains("putms"), "{}", text(&unknown.stderr));
+    let back = duramen(dir.path(), &["lab", "compare", &b, &a, "--targets"]);
+    assert_eq!(back.status.code(), Some(0), "{}{}", text(&back.stdout), text(&back.stderr));
+    assert!(text(&back.stdout).contains("faster by"), "{}", text(&back.stdout));
+}
+
 #[test]
 fn identical_variants_have_no_detectable_difference() {
     let dir = tempfile::tempdir().unwrap();

@@ -21,6 +21,7 @@ use super::options::Options;
 use super::pool::{self, until_idle};
 use super::reply::{self, Answered};
 use super::source;
+use super::targets;
 use super::workload::{encode, one, AIRLINE_READ};
 use duramen_reports::suite::SuiteError;
 
@@ -229,12 +230,10 @@ fn note(sizes: &[Size], seed: u64, evidence: &mut Evidence) {
             let (name, of) =
                 (cost.name(), ratio(small.costs.of(cost), large.costs.of(cost), figure, &mut rng));
             let Some((ratio, low, high)) = of else { continue };
-            evidence.measurements.push(Measurement::scalar(
-                format!("scale_{name}_{percentile}_ratio"),
-                "ratio",
-                ratio,
-            ));
-            let difference = if low <= 1.0 && 1.0 <= high { ": no detectable difference" } else { "" };
+            let measurement = format!("scale_{name}_{percentile}_ratio");
+            let difference = in_words([low, high], targets::limit(&measurement));
+            evidence.keep_interval(&measurement, [low, high], 0.95);
+            evidence.measurements.push(Measurement::scalar(measurement, "ratio", ratio));
             let text = format!(
                 "{name}, {percentile}: {} rows cost {ratio:.2} times what {} rows cost (95 % interval {low:.2} to {high:.2}, \
                  bootstrap over {TURNS} of each in turns){difference}.",
@@ -242,6 +241,26 @@ fn note(sizes: &[Size], seed: u64, evidence: &mut Evidence) {
             );
             evidence.find("scale", Severity::Info, Some(ratio), text);
         }
+    }
+}
+
+/// What the interval of a ratio tells, in the same words as its target: whether the sizes differ, and on which side of the
+/// limit it is.
+#[must_use]
+pub(crate) fn in_words([low, high]: [f64; 2], limit: Option<f64>) -> String {
+    let limit = limit.filter(|limit| *limit >= low);
+    match (low <= 1.0 && 1.0 <= high, limit) {
+        (true, Some(limit)) if high < limit => {
+            format!(": no detectable difference, and less than {limit}")
+        }
+        (true, Some(limit)) => {
+            format!(": neither a difference nor on which side of the target of {limit} it is can be told")
+        }
+        (true, None) => ": no detectable difference".to_owned(),
+        (false, Some(limit)) if high >= limit => {
+            format!(": on which side of the target of {limit} it is cannot be told")
+        }
+        (false, _) => String::new(),
     }
 }
 

@@ -69,5 +69,5 @@ fn target_cells(row: Option<&Standing>) -> [String; 3] {
     let Some(row) = row else { return ["", "", ""].map(str::to_owned) };
     let percentile = row.what.rsplit(", ").next().unwrap_or_default();
     let target = format!("{percentile} {}", quantity(row.limit, row.unit));
-    [target, row.reference_in_words(), row.outcome.word().to_owned()]
+    [target, row.reference_in_words(), row.outcome_in_words()]
 }

@@ -169,11 +169,17 @@ pub(crate) fn standings(evidence: &Evidence) -> Vec<Standing> {
         if standing.measured.is_some() && !setup.is_like(load) {
             standing.outcome = Outcome::OtherLoad;
         }
+        standing.interval = evidence.interval(target.what);
         standing.name = target.what.to_owned();
         standing.what = format!("{}, {}", target.what, percentile.name());
         standings.push(standing);
     }
     standings
+}
+
+/// The limit of a measurement.
+pub(crate) fn limit(measurement: &str) -> Option<f64> {
+    TARGETS.iter().find(|target| target.what == measurement).map(|target| target.limit)
 }
 
 /// What the best published project reached of a measurement.

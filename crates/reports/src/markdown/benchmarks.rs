@@ -136,8 +136,8 @@ fn held(rows: &[Standing]) -> String {
         .filter(|row| row.measured.is_some())
         .map(|row| {
             let [measured, target] = [row.measured_in_words(), row.limit_in_words()];
-            let outcome = row.outcome.word();
-            [&row.what, &measured, &target, &row.reference_in_words(), outcome].map(text).to_vec()
+            let outcome = row.outcome_in_words();
+            [&row.what, &measured, &target, &row.reference_in_words(), &outcome].map(text).to_vec()
         })
         .collect();
     table(&["", "measured", "target", "reference", ""], &rows)

@@ -1,4 +1,5 @@
-//! Two variants compared: what differs is found, what does not is not, and what cannot be told is said.
+//! Two variants compared: what differs is found, what does not is not, and what cannot be told is said. C1 and so on are
+//! the invariants of docs/design/comparison.md.
 
 use std::time::Duration;
 
@@ -102,6 +103,7 @@ fn a_variant_that_is_half_as_fast_is_slower() {
         .all(|row| row.verdict == Verdict::Better && row.words.starts_with("faster by ")));
 }
 
+/// C1.
 #[test]
 fn the_values_of_one_histogram_are_not_taken_for_independent_ones() {
     let mut rng = entropy::rng(23);
@@ -384,7 +386,7 @@ fn what_is_said_to_be_detectable_is_detected_as_often_as_is_said() {
     assert!((210..=270).contains(&told), "{told} of 300 at a factor of {middle}");
 }
 
-/// Documents of before keep no blocks, or keep them as they always did.
+/// C2: documents of before keep no blocks, or keep them as they always did.
 #[test]
 fn documents_of_every_version_are_compared() {
     let fixture = crate::support::fixture("replication").evidence;
@@ -422,6 +424,7 @@ fn the_text_says_how_many_comparisons_were_made_and_fits_the_terminal() {
     }
 }
 
+/// C8.
 #[test]
 fn the_comparison_of_the_same_documents_is_the_same() {
     let mut rng = entropy::rng(25);

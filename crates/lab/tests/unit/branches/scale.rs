@@ -1,5 +1,6 @@
-use crate::branches::scale::{median, p95, ratio, row, script};
+use crate::branches::scale::{in_words, median, p95, ratio, row, script};
 use duramen_base::entropy;
+use duramen_measure::evidence::{Evidence, Measurement};
 
 #[test]
 fn the_median_of_an_even_number_lies_between_the_middle_two() {
@@ -17,6 +18,30 @@ fn the_ratio_is_that_of_the_figures_within_its_interval() {
     assert!(low <= found && found <= high && low > 1.0, "{low} {high}");
     let large: Vec<f64> = (1..=100).map(f64::from).collect();
     assert_eq!(ratio(&[1.0], &large, p95, &mut entropy::rng(1)).unwrap().0, 95.0);
+}
+
+/// C11: a report does not say "met" and "no detectable difference" of the same figure as if both were certain.
+#[test]
+fn a_ratio_is_told_in_the_same_words_as_its_target() {
+    use crate::branches::targets::standings;
+    let words = |low, high| in_words([low, high], Some(1.2));
+    assert_eq!(words(0.9, 1.1), ": no detectable difference, and less than 1.2");
+    assert!(words(0.7, 2.0).contains("neither a difference nor on which side of the target of 1.2"));
+    assert!(words(1.1, 1.3).contains("on which side of the target of 1.2"));
+    assert_eq!((words(1.3, 1.4), words(1.05, 1.1)), (String::new(), String::new()));
+    let mut evidence = super::evidence("events", "session", 100, 100);
+    evidence.configure("scale", vec![1, 2]);
+    let measured = Measurement::scalar("scale_lease_p50_ratio", "ratio", 1.1);
+    evidence.measurements.push(measured);
+    let outcome = |evidence: &Evidence| {
+        let standing = standings(evidence).into_iter().find(|it| it.name == "scale_lease_p50_ratio");
+        standing.unwrap().outcome_in_words()
+    };
+    assert_eq!(outcome(&evidence), "met");
+    evidence.keep_interval("scale_lease_p50_ratio", [0.7, 2.0], 0.95);
+    assert_eq!(outcome(&evidence), "met, within its interval");
+    evidence.keep_interval("scale_lease_p50_ratio", [0.9, 1.1], 0.95);
+    assert_eq!(outcome(&evidence), "met");
 }
 
 #[test]

@@ -33,6 +33,15 @@ fn every_operation_is_measured_at_every_level_and_nothing_is_wrong() {
         let name = format!("kv.get.100B/memory@{threads}");
         assert!(evidence.measurement(&name).is_some(), "{name} is not measured");
     }
+    // Each slice is a block: what a comparison of runs is made of.
+    for name in ["kv.get.100B/memory", "kv.put.100B/strict", "kv.get.100B/memory.ops_per_s", "kv.scan/memory"]
+    {
+        let blocks = evidence.blocks(name).unwrap_or_else(|| panic!("{name} keeps no blocks"));
+        let figure = evidence.measurement(name).unwrap();
+        assert!(blocks.len() == 3 && blocks.iter().all(|block| block.len() == 1), "{name}: {blocks:?}");
+        let is_near = |block: &f64| *block > figure.p50 / 100.0 && *block < figure.p50 * 100.0;
+        assert!(blocks.concat().iter().all(is_near), "{name}: {blocks:?} of {}", figure.p50);
+    }
     assert_eq!(evidence.verdict, Verdict::Pass, "{:#?}", evidence.checks);
     for name in [
         "operations_did_their_work",
