@@ -404,8 +404,9 @@ fn host_noise(summary: &Summary<'_>, found: &mut Vec<Finding>) {
 
 /// Where remote_apply cannot be told from remote_write.
 fn no_difference(summary: &Summary<'_>, found: &mut Vec<Finding>) {
-    // Of what stops, the stall is what is asked for.
-    let same = summary.valid().filter(|(entry, _)| entry.kind != "stall").filter_map(|(entry, seen)| {
+    // Of what stops, the stall is what is asked for; what a delay adds that was set is no difference of levels, and has a target.
+    let is_asked = |kind: &str| !matches!(kind, "stall" | "calibration");
+    let same = summary.valid().filter(|(entry, _)| is_asked(&entry.kind)).filter_map(|(entry, seen)| {
         let interval = summary.interval(&seen.name("added_ms", entry, None))?;
         (interval.low <= 0.0 && interval.high >= 0.0).then(|| format!("{}{}", entry.id, seen.suffix))
     });

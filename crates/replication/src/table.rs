@@ -11,6 +11,9 @@ use super::level::Level;
 use super::summary::{AddedInterval, ScenarioSummary, Seen, Summary};
 use super::targets::standings;
 
+/// The kind of scenario that sets a delay and measures it.
+const CALIBRATION: &str = "calibration";
+
 /// A table with its title.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Grid {
@@ -89,10 +92,7 @@ pub fn scenarios(summary: &Summary<'_>) -> Grid {
             // Where commits stop, the responses say how long the blocker was, and not what a level costs.
             let has_cost = entry.kind != "stall";
             let p50 = |level: Level| latency(summary, entry, seen, level).filter(|_| has_cost);
-            let added = match has_cost {
-                true => difference(summary, &seen.name("added_ms", entry, None)),
-                false => String::new(),
-            };
+            let added = if has_cost { added(summary, entry, seen) } else { String::new() };
             let (weak, strong) = (p50(Level::RemoteWrite), p50(Level::RemoteApply));
             let ratio = match (weak, strong) {
                 (Some(weak), Some(strong)) if weak > 0.0 => format!("{}x", short(strong / weak)),
@@ -156,6 +156,18 @@ pub fn difference(summary: &Summary<'_>, name: &str) -> String {
     }
 }
 
+/// What a scenario adds. Of a delay that was set its target says how well it was met, so that few values make the interval wide is no
+/// reason to say that nothing was added.
+fn added(summary: &Summary<'_>, entry: &ScenarioSummary, seen: &Seen) -> String {
+    let name = seen.name("added_ms", entry, None);
+    match summary.interval(&name).filter(|_| entry.kind == CALIBRATION) {
+        Some(interval) => {
+            format!("{} [{}, {}]", short(interval.estimate), short(interval.low), short(interval.high))
+        }
+        None => difference(summary, &name),
+    }
+}
+
 fn interval_in_words(interval: &AddedInterval) -> String {
     let range = format!("[{}, {}]", short(interval.low), short(interval.high));
     if interval.low <= 0.0 && interval.high >= 0.0 {
@@ -203,7 +215,7 @@ pub fn feedback(summary: &Summary<'_>) -> Grid {
 pub fn parts(summary: &Summary<'_>) -> Grid {
     let rows = summary.seen().filter(|(entry, _)| entry.kind != "stall").filter_map(|(entry, seen)| {
         let of = |figure: &str| difference(summary, &seen.name(figure, entry, None));
-        let (flush, replay, added) = (of("flush_ms"), of("replay_ms"), of("added_ms"));
+        let (flush, replay, added) = (of("flush_ms"), of("replay_ms"), added(summary, entry, seen));
         (!flush.is_empty() || !replay.is_empty()).then(|| vec![heading(entry, seen), flush, replay, added])
     });
     grid(

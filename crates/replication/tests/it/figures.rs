@@ -275,6 +275,22 @@ fn what_runs_inside_a_known_delay_is_no_error_and_one_bad_block_is() {
     assert_eq!(outcome, Met::Missed);
 }
 
+/// C11 of docs/design/comparison.md: a delay that was met is not told to have added nothing, however few values there are.
+#[test]
+fn a_target_that_is_met_stands_beside_no_word_of_no_difference() {
+    let pairs = [(0.0, 8.0), (50.0, 52.0), (0.0, 8.0), (50.0, 60.0)];
+    let blocks =
+        pairs.map(|(delay, response)| Block { apply_delay: ms(delay), ..open(Level::RemoteApply, response) });
+    let evidence = evidence(&[outcome(18, vec![pass(PLAIN, 0, blocks.into())])]);
+    let row = standings(&evidence).into_iter().find(|row| row.name == "calibration_error_ms").unwrap();
+    assert_eq!(row.outcome, Met::Met);
+    let [low, high] = evidence.interval("added_ms/S18").unwrap();
+    assert!(low < 0.0 && high > 0.0, "two values leave an interval that holds zero: {low}, {high}");
+    let text = duramen_replication::table::print_table(&evidence);
+    assert!(!text.contains("no detectable difference"), "{text}");
+    assert!(!has(&evidence, "no_detectable_difference"));
+}
+
 #[test]
 fn a_block_without_load_does_not_shift_the_pairs_of_the_others() {
     let mut blocks = Vec::new();

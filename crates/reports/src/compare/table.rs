@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use duramen_base::words::number;
+
 use super::{Comparison, Row, Verdict, POWER};
 use crate::text::{narrow_table, short, wrapped};
 
@@ -65,7 +67,7 @@ fn sentences(comparison: &Comparison) -> Vec<String> {
         count(Verdict::NotComparable)
     );
     let mut sentences = vec![counts];
-    let percent = |share: f64| short(share * 100.0);
+    let percent = |share: f64| number(share * 100.0);
     if comparison.named > 0 {
         sentences.push(format!(
             "Named in advance and judged each for itself: {}, intervals of {} %; one in 20 that does not differ is told \
@@ -77,10 +79,10 @@ fn sentences(comparison: &Comparison) -> Vec<String> {
     let others = comparison.comparisons - comparison.named;
     if others > 0 {
         sentences.push(format!(
-            "{others} comparisons were made{}, and judged together, intervals of {:.4} %: of the differences told at most {:.0} % are \
+            "{others} comparisons were made{}, and judged together, intervals of {} %: of the differences told at most {:.0} % are \
              chance on average, and two identical variants have none in 19 of 20 comparisons.",
             if comparison.named > 0 { " of figures that were not named" } else { "" },
-            comparison.confidence_of_others * 100.0,
+            percent(comparison.confidence_of_others),
             comparison.false_discovery_rate * 100.0
         ));
     }
