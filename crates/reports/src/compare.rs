@@ -204,6 +204,14 @@ impl Comparison {
         self.rows.iter().filter(move |row| row.is_regression(percent))
     }
 
+    /// Those of some figures that could not be judged: a gate that names them guards nothing.
+    pub fn unjudged<'a>(&self, names: &'a [String]) -> impl Iterator<Item = &'a str> {
+        let is_open = |row: &Row| matches!(row.verdict, Verdict::NotComparable | Verdict::Undecidable);
+        let is_judged =
+            move |name: &&'a String| self.rows.iter().any(|row| row.name == **name && !is_open(row));
+        names.iter().filter(move |name| !is_judged(name)).map(String::as_str)
+    }
+
     /// Whether any figure could be compared.
     #[must_use]
     pub fn is_comparable(&self) -> bool {

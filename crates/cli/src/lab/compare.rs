@@ -75,7 +75,7 @@ fn percent(text: &str) -> Result<f64, String> {
 }
 
 pub(super) fn run(context: &Context, options: Compare) -> Outcome {
-    let Compare { a, b, max_regression, figures: mut named, targets, all, written, markdown } = options;
+    let Compare { a, b, max_regression, figures, targets, all, written, markdown } = options;
     let is_dash = |file: &Option<PathBuf>| file.as_deref() == Some(Path::new("-"));
     if is_dash(&markdown) && (context.json || is_dash(&written)) {
         return Err(Failure::Usage("JSON and Markdown cannot both be printed: give one a file".to_owned()));
@@ -87,6 +87,7 @@ pub(super) fn run(context: &Context, options: Compare) -> Outcome {
             .collect()
     };
     let (a, b) = (read(&a)?, read(&b)?);
+    let mut named = figures.clone();
     if targets {
         let suite = a.first().and_then(|first| suite::find(&super::SUITES, &first.suite));
         named.extend(suite.into_iter().flat_map(|suite| of_targets(suite, &a)));
@@ -100,7 +101,12 @@ pub(super) fn run(context: &Context, options: Compare) -> Outcome {
     };
     let regressions: Vec<&str> =
         comparison.regressions(max_regression).map(|row| row.name.as_str()).collect();
-    let code = match (comparison.is_comparable(), regressions.is_empty()) {
+    // A gate that names a figure does not pass because that could not be judged.
+    let unjudged: Vec<&str> = comparison.unjudged(&figures).collect();
+    for name in &unjudged {
+        output::error(&format_args!("not comparable: the figure {name} was named and could not be judged"));
+    }
+    let code = match (comparison.is_comparable() && unjudged.is_empty(), regressions.is_empty()) {
         (_, false) => ExitCode::from(FAILED),
         (false, true) => ExitCode::from(INVALID),
         (true, true) => ExitCode::SUCCESS,

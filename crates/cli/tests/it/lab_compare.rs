@@ -80,6 +80,10 @@ fn scripts_are_told_how_it_was_judged() {
     let unknown = duramen(dir.path(), &["lab", "compare", &a, &b, "--figure", "putms"]);
     assert_eq!(unknown.status.code(), Some(3), "a gate that guards nothing does not pass");
     assert!(text(&unknown.stderr).contains("putms"), "{}", text(&unknown.stderr));
+    let one = runs(dir.path(), "one", &[6.1]);
+    let single = duramen(dir.path(), &["lab", "compare", &one, &one, "--figure", "put_ms"]);
+    assert_eq!(single.status.code(), Some(3), "{}", text(&single.stdout));
+    assert!(text(&single.stderr).contains("put_ms was named and could not be judged"));
     let back = duramen(dir.path(), &["lab", "compare", &b, &a, "--targets"]);
     assert_eq!(back.status.code(), Some(0), "{}{}", text(&back.stdout), text(&back.stderr));
     assert!(text(&back.stdout).contains("faster by"), "{}", text(&back.stdout));

@@ -137,7 +137,9 @@ fn held(rows: &[Standing]) -> String {
         .map(|row| {
             let [measured, target] = [row.measured_in_words(), row.limit_in_words()];
             let outcome = row.outcome_in_words();
-            [&row.what, &measured, &target, &row.reference_in_words(), &outcome].map(text).to_vec()
+            [&row.what, &measured, &target, &row.reference_in_words(), &outcome]
+                .map(|cell| text(cell))
+                .to_vec()
         })
         .collect();
     table(&["", "measured", "target", "reference", ""], &rows)
