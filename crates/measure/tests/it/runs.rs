@@ -92,5 +92,5 @@ fn what_differs_is_found_the_more_often_the_larger_it_is() {
     let [named, alone] = told(Runs::Normal(0.15), (3, 3), 18.1 / 6.2, RISKS, 1_000);
     assert!(named >= 0.99 && alone >= 0.85, "6.2 and 18.1 ms, three runs each: {named}, {alone}");
     let [named, _] = told(Runs::Normal(0.05), (5, 5), 1.1, RISKS, 1_000);
-    assert!(named >= 0.6, "a tenth at a deviation of 5 %, five runs each: {named}");
+    assert!(named >= 0.5, "a tenth at a deviation of 5 %, five runs each: {named}");
 }
