@@ -134,6 +134,12 @@ impl Target {
         }
     }
 
+    /// The port that goes with the first host; of a socket, the number in its name.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.config.get_ports().first().copied().unwrap_or(5432)
+    }
+
     /// Host and database, for messages; never a password.
     #[must_use]
     pub fn describe(&self) -> String {

@@ -1,12 +1,14 @@
 //! What to do, by the mechanism that was seen.
 
 /// The rules about stalls with the causes they look for, as `summary::cause` names them.
-pub const CAUSES: [(&str, &str); 5] = [
+pub const CAUSES: [(&str, &str); 7] = [
     ("stall_by_snapshot", "snapshot"),
     ("stall_by_lock", "relation lock"),
     ("stall_by_buffer_pin", "buffer pin"),
     ("stall_by_apply_delay", "apply delay"),
     ("stall_without_standby", "no standby"),
+    ("stall_not_received", "not received"),
+    ("stall_not_flushed", "not flushed"),
 ];
 
 /// What hot_standby_feedback costs.
@@ -48,16 +50,28 @@ pub const CANCELLED_WAIT: &str =
      primary all the same, with nothing but a WARNING. A client must not take the cancellation (also by \
      statement_timeout or a lost connection) for a rollback and try again blindly: make writes idempotent.";
 
-/// What the startup process does while it waits for a cause.
+/// What happens while commits wait for a cause.
 #[must_use]
 pub fn wait_in_words(cause: &str) -> &'static str {
     match cause {
-        "snapshot" => "waited for a reader's snapshot (IPC:RecoveryConflictSnapshot)",
-        "relation lock" => "waited for a reader's lock of a relation (Lock:relation)",
-        "buffer pin" => "waited for a reader's pin of a page (BufferPin)",
-        "apply delay" => "held WAL back on purpose (recovery_min_apply_delay)",
-        "no standby" => "was not there",
-        _ => "waited",
+        "snapshot" => {
+            "the startup process of the standby waited for a reader's snapshot (IPC:RecoveryConflictSnapshot)"
+        }
+        "relation lock" => {
+            "the startup process of the standby waited for a reader's lock of a relation (Lock:relation)"
+        }
+        "buffer pin" => "the startup process of the standby waited for a reader's pin of a page (BufferPin)",
+        "apply delay" => {
+            "the startup process of the standby held WAL back on purpose (recovery_min_apply_delay)"
+        }
+        "no standby" => "the primary had no standby that was connected",
+        "not received" => {
+            "the standby was connected and did not write what it was sent (write_lsn of pg_stat_replication stood still)"
+        }
+        "not flushed" => {
+            "the standby had received WAL that it could not write or flush (its WAL receiver was busy with its disk)"
+        }
+        _ => "the startup process of the standby waited",
     }
 }
 
@@ -100,6 +114,18 @@ pub fn on_cause(cause: &str) -> String {
                          several (ANY 1 (a, b)), watch pg_stat_replication, and have it decided beforehand who may take a \
                          lost one out of synchronous_standby_names; sessions may fall back to SET synchronous_commit = \
                          local, and lose what only the primary has if it is lost, too."
+            .to_owned(),
+        "not received" => "Nobody is told of a standby that hangs before wal_sender_timeout (60 s by default), and \
+                           after it commits wait for one that is not there. Watch how long write_lsn of \
+                           pg_stat_replication has stood still while sessions wait in SyncRep. Name more standbys than \
+                           must answer (ANY 1 (a, b)). On the standby look whether its WAL receiver runs (is it stopped, \
+                           is its machine or container frozen?), else at the network between the two; a shorter \
+                           wal_sender_timeout and wal_receiver_timeout let it connect anew."
+            .to_owned(),
+        "not flushed" => "The disk of the standby's pg_wal is stuck or too slow: look at what else writes to it, at a frozen \
+                          file system (fsfreeze, a snapshot being taken), at its controller. No timeout ends this, and the \
+                          standby stays connected. remote_write does not wait for a slow flush, but for a disk that \
+                          does not write at all it does. Name more standbys than must answer (ANY 1 (a, b))."
             .to_owned(),
         _ => String::new(),
     }

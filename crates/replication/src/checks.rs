@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use duramen_measure::evidence::{Evidence, Severity};
 
+use super::expect::wait_expected;
 use super::figures::{longest_gap, GapKind};
 use super::level::Level;
 use super::options::Options;
@@ -14,6 +15,9 @@ use super::summary::{cause, ScenarioSummary};
 
 /// The setting of the evidence that holds the major version of the servers.
 pub const MAJOR: &str = "server_major";
+
+/// The setting that says whether another standby may acknowledge commits in the place of the one that is measured.
+pub const OPTIONAL: &str = "others_acknowledge";
 
 /// A reader that is ended sooner causes no stall: those are a second or longer. One that is ended a little later may, as
 /// a startup process that waits for a snapshot looks at the time in steps that double up to a second.
@@ -52,7 +56,8 @@ pub(super) fn add(
         .collect();
     let name = format!("mechanism/{}", entry.id);
     if unmet.is_empty() {
-        evidence.check(name, true, format!("{}: seen in all {} passes", entry.name, outcome.passes.len()));
+        let detail = as_expected(scenario, outcome, major(options, evidence));
+        evidence.check(name, true, format!("{}: {detail}", entry.name));
     } else {
         let detail = unmet.join("; ");
         evidence.check(name, false, format!("{}: {detail}", entry.name));
@@ -62,10 +67,29 @@ pub(super) fn add(
         ));
     }
     if scenario.kind == Kind::Stall {
-        let recorded = evidence.config.get(MAJOR).and_then(serde_json::Value::as_u64);
-        let major = recorded.and_then(|major| u32::try_from(major).ok()).or(options.major);
         let cut = options.cuts_readers_after().filter(|_| scenario.has_reader());
-        direction(scenario, outcome, entry, major.unwrap_or(u32::MAX), cut, evidence);
+        direction(scenario, outcome, entry, major(options, evidence), cut, evidence);
+    }
+}
+
+/// The major version of the servers.
+fn major(options: &Options, evidence: &Evidence) -> u32 {
+    let recorded = evidence.config.get(MAJOR).and_then(serde_json::Value::as_u64);
+    recorded.and_then(|major| u32::try_from(major).ok()).or(options.major).unwrap_or(u32::MAX)
+}
+
+/// What is said of a mechanism that was as expected: in some passes it must not happen.
+fn as_expected(scenario: &Scenario, outcome: &Outcome, major: u32) -> String {
+    let is_to_happen = |pass: &&Pass| {
+        !pass.conditions.control && wait_expected(scenario.expect, major, pass.conditions.feedback)
+    };
+    let all = outcome.passes.len();
+    match outcome.passes.iter().filter(is_to_happen).count() {
+        0 => format!("absent in all {all} passes, in which it must not happen"),
+        seen if seen == all => format!("seen in all {all} passes"),
+        seen => {
+            format!("seen in {seen} passes, and absent in the {} in which it must not happen", all - seen)
+        }
     }
 }
 
@@ -83,6 +107,7 @@ fn direction(
         _ => None,
     });
     let Some(from) = from else { return };
+    let is_optional = evidence.config.get(OPTIONAL).and_then(serde_json::Value::as_bool).unwrap_or_default();
     let mut wrong = Vec::new();
     let mut right = Vec::new();
     for pass in &outcome.passes {
@@ -90,7 +115,11 @@ fn direction(
         for block in &pass.blocks {
             let (stall_s, seen) = longest_gap(block, GapKind::Stall);
             let wanted = wanted.filter(|_| block.level >= from).map(cause);
-            let feedback = if pass.conditions.feedback { " with feedback" } else { "" };
+            let feedback = match (pass.conditions.control, pass.conditions.feedback) {
+                (true, _) => " in the control",
+                (false, true) => " with feedback",
+                (false, false) => "",
+            };
             let what = match seen {
                 Some(seen) => format!("{}{feedback} stalled for {stall_s:.2} s ({seen})", block.level),
                 None => format!("{}{feedback} did not stall", block.level),
@@ -102,7 +131,8 @@ fn direction(
                 ));
                 continue;
             }
-            if is_right((stall_s, seen), wanted, cut) {
+            // Where others may acknowledge commits, whether they do depends on how far these are.
+            if is_right((stall_s, seen), wanted, cut) || is_optional && seen.is_none() {
                 if !right.contains(&what) {
                     right.push(what);
                 }
@@ -151,6 +181,9 @@ fn idle_while_held_up(pass: &Pass, block: &Block) -> Option<f64> {
 
 /// What the replay is to wait for in a pass, if it is to wait at all.
 fn expected_cause(scenario: &Scenario, pass: &Pass, major: u32) -> Option<Wait> {
+    if pass.conditions.control {
+        return None;
+    }
     let helps = scenario.expect.iter().any(|expect| matches!(expect, Expect::FeedbackHelps(true)));
     if pass.conditions.feedback && helps {
         return None;

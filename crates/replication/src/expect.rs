@@ -30,6 +30,17 @@ pub struct Circumstances {
 /// The expectations that a pass did not meet, in words; one of every pass is that its load was committed.
 #[must_use]
 pub fn unmet(expect: &[Expect], pass: &Pass, circumstances: &Circumstances) -> Vec<String> {
+    if pass.conditions.control {
+        // Nothing was done: nothing of it may be seen, but for what is no wait.
+        let broken = expect.iter().filter_map(|expect| match expect {
+            Expect::Startup(wait) | Expect::Seen(wait) => {
+                waited_not(pass, *wait, "although nothing was broken")
+            }
+            Expect::WriteLag(_) | Expect::FlushLag(_) => lagged(pass, expect),
+            _ => None,
+        });
+        return broken.chain(pass.blocks.iter().filter_map(failures)).collect();
+    }
     let helped =
         pass.conditions.feedback && expect.iter().any(|expect| matches!(expect, Expect::FeedbackHelps(true)));
     let reasons = expect.iter().filter_map(|expect| reason(expect, pass, circumstances, helped));
@@ -50,7 +61,7 @@ fn failures(block: &Block) -> Option<String> {
     Some(format!("{count} of {all} operations at {} failed{dropped}, the first: {first}", block.level))
 }
 
-/// Whether a pass is expected to bring about a wait of the startup process.
+/// Whether a pass is expected to bring about a wait, if it is no control.
 #[must_use]
 pub fn wait_expected(expect: &[Expect], major: u32, feedback: bool) -> bool {
     let helped = feedback && expect.iter().any(|expect| matches!(expect, Expect::FeedbackHelps(true)));
@@ -72,6 +83,13 @@ fn reason(expect: &Expect, pass: &Pass, circumstances: &Circumstances, helped: b
             waited_not(pass, wait, "although hot_standby_feedback was on")
         }
         Expect::StartupSince(_, wait) => waited(pass, wait, circumstances),
+        Expect::WriteLag(_) | Expect::FlushLag(_) => lagged(pass, expect),
+        Expect::Seen(wait) => {
+            let count = pass.samples.iter().filter(|sample| sample.names(wait)).count();
+            (count < EVIDENCE).then(|| {
+                format!("{count} samples saw that {}, and at least {EVIDENCE} were expected", clause(wait))
+            })
+        }
         Expect::Since(major, inner) => {
             (circumstances.major >= major).then(|| reason(inner, pass, circumstances, helped)).flatten()
         }
@@ -157,21 +175,51 @@ fn waited(pass: &Pass, wait: Wait, circumstances: &Circumstances) -> Option<Stri
     }
     let seen = time_in(&pass.samples, wait);
     (seen < least).then(|| {
-        let others: Vec<String> =
-            [Wait::Snapshot, Wait::Lock, Wait::BufferPin, Wait::ApplyDelay, Wait::Absent]
-                .into_iter()
-                .filter(|other| *other != wait)
-                .map(|other| (other, time_in(&pass.samples, other)))
-                .filter(|(_, time)| !time.is_zero())
-                .map(|(other, time)| format!("{} for {:.1} s", words(other), time.as_secs_f64()))
-                .collect();
+        let others: Vec<String> = [
+            Wait::Snapshot,
+            Wait::Lock,
+            Wait::BufferPin,
+            Wait::ApplyDelay,
+            Wait::Absent,
+            Wait::Unreceived,
+            Wait::Unflushed,
+        ]
+        .into_iter()
+        .filter(|other| *other != wait)
+        .map(|other| (other, time_in(&pass.samples, other)))
+        .filter(|(_, time)| !time.is_zero())
+        .map(|(other, time)| format!("for {:.1} s {}", time.as_secs_f64(), clause(other)))
+        .collect();
         let others =
-            if others.is_empty() { String::new() } else { format!(" (it waited for {})", others.join(", ")) };
+            if others.is_empty() { String::new() } else { format!(" (seen was that {})", others.join(", ")) };
         format!(
-            "the startup process waited {:.1} s for {}, and at least {:.1} s were expected{others}",
+            "for {:.1} s it was seen that {}, and at least {:.1} s were expected{others}",
             seen.as_secs_f64(),
-            words(wait),
+            clause(wait),
             least.as_secs_f64()
+        )
+    })
+}
+
+/// That a stage lags as it must: by so much at least, or in a control by less.
+fn lagged(pass: &Pass, expect: &Expect) -> Option<String> {
+    let (what, least, lag): (_, _, fn(&Sample) -> Option<f64>) = match *expect {
+        Expect::WriteLag(least) => ("to write", least, |sample| sample.write_lag_ms),
+        Expect::FlushLag(least) => ("to flush what it had written", least, |sample| {
+            Some(sample.flush_lag_ms? - sample.write_lag_ms?)
+        }),
+        _ => return None,
+    };
+    let mut lags: Vec<f64> = pass.samples.iter().filter_map(lag).collect();
+    lags.sort_by(f64::total_cmp);
+    let Some(median) = lags.get(lags.len() / 2) else {
+        return Some(format!("it is not known how long the standby took {what}"));
+    };
+    let is_right = (*median >= least) != pass.conditions.control;
+    let wanted = if pass.conditions.control { "less than" } else { "at least" };
+    (!is_right).then(|| {
+        format!(
+            "the standby took {median:.1} ms {what} (the median), and {wanted} {least:.1} ms were expected"
         )
     })
 }
@@ -194,10 +242,10 @@ fn held_up_at(pass: &Pass, records: &[&str], circumstances: &Circumstances) -> O
 }
 
 fn waited_not(pass: &Pass, wait: Wait, but: &str) -> Option<String> {
-    let seen = pass.samples.iter().filter(|sample| sample.wait == Some(wait)).count();
+    let seen = pass.samples.iter().filter(|sample| sample.names(wait)).count();
     (seen >= EVIDENCE).then(|| {
         let time = time_in(&pass.samples, wait).as_secs_f64();
-        format!("the startup process waited {time:.1} s for {}, {but}", words(wait))
+        format!("for {time:.1} s it was seen that {}, {but}", clause(wait))
     })
 }
 
@@ -207,7 +255,7 @@ pub fn time_in(samples: &[Sample], wait: Wait) -> Duration {
     samples
         .iter()
         .zip(samples.iter().skip(1).map(|next| next.at).chain([Duration::MAX]))
-        .filter(|(sample, _)| sample.wait == Some(wait))
+        .filter(|(sample, _)| sample.names(wait))
         .map(|(sample, next)| match next.checked_sub(sample.at) {
             Some(step) if next != Duration::MAX => step.min(SPEAKS_FOR),
             _ => PERIOD,
@@ -253,14 +301,16 @@ fn count_of<'a>(records: impl Iterator<Item = (&'a str, u64)>, name: &str) -> u6
     records.filter(|(found, _)| is_meant(found)).map(|(_, count)| count).sum()
 }
 
-/// What a wait is called in sentences.
-fn words(wait: Wait) -> &'static str {
+/// What a wait is in sentences.
+fn clause(wait: Wait) -> &'static str {
     match wait {
-        Wait::Snapshot => "a reader's snapshot",
-        Wait::Lock => "a reader's lock",
-        Wait::BufferPin => "a reader's pin of a page",
-        Wait::ApplyDelay => "recovery_min_apply_delay",
-        Wait::Absent => "nothing, because it was not there",
-        Wait::Replaying => "nothing, because it was busy",
+        Wait::Snapshot => "the startup process waited for a reader's snapshot",
+        Wait::Lock => "the startup process waited for a reader's lock",
+        Wait::BufferPin => "the startup process waited for a reader's pin of a page",
+        Wait::ApplyDelay => "the startup process waited for recovery_min_apply_delay",
+        Wait::Absent => "there was no standby",
+        Wait::Unreceived => "the standby did not write what it was sent",
+        Wait::Unflushed => "the standby did not flush what it had received",
+        Wait::Replaying => "the startup process was busy",
     }
 }

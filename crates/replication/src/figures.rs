@@ -100,7 +100,7 @@ fn by_conditions(passes: &[Pass]) -> Vec<(Conditions, Vec<&Pass>)> {
             None => groups.push((pass.conditions, vec![pass])),
         }
     }
-    groups.sort_by_key(|(conditions, _)| (conditions.rtt_ms, conditions.feedback));
+    groups.sort_by_key(|(conditions, _)| (conditions.control, conditions.rtt_ms, conditions.feedback));
     groups
 }
 
@@ -390,7 +390,7 @@ fn paired(
 /// What a gap between commits is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum GapKind {
-    /// Something was in the way of the replay, or there was no standby.
+    /// Something was in the way of the WAL or its replay, or there was no standby.
     Stall,
     /// The standby was replaying what it had received: the replay is slower than the load.
     Replaying,
@@ -436,6 +436,7 @@ fn see(conditions: Conditions, passes: &[&Pass]) -> Seen {
         suffix: summary::suffix(conditions),
         feedback: conditions.feedback,
         rtt_ms: conditions.rtt_ms,
+        control: conditions.control,
         ..Seen::default()
     };
     let mut records: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
@@ -449,9 +450,13 @@ fn see(conditions: Conditions, passes: &[&Pass]) -> Seen {
         }
         // A wait lasts from the sample that saw it to the next one.
         for pair in pass.samples.windows(2) {
+            let lasted = pair[1].at.saturating_sub(pair[0].at).as_secs_f64();
             if let Some(wait) = &pair[0].startup {
-                let lasted = pair[1].at.saturating_sub(pair[0].at).as_secs_f64();
                 *seen.startup_s.entry(wait.clone()).or_default() += lasted;
+            }
+            // This one is known when it is over.
+            if let Some(stuck) = pair[1].stuck {
+                *seen.stuck_s.entry(summary::cause(stuck).to_owned()).or_default() += lasted;
             }
         }
         seen.wal_bytes += pass.wal.bytes;

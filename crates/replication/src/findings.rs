@@ -6,6 +6,7 @@ use duramen_measure::evidence::{Evidence, Finding, Severity};
 use duramen_measure::target;
 
 use super::advice;
+use super::checks;
 use super::level::Level;
 use super::summary::{AddedInterval, AtLevel, ScenarioSummary, Seen, Summary};
 use super::targets;
@@ -38,6 +39,7 @@ pub fn find(summary: &Summary<'_>) -> Vec<Finding> {
     wal(summary, &mut found);
     statements(summary, &mut found);
     controls(summary, &mut found);
+    slowed(summary, &mut found);
     cancelled(summary, &mut found);
     stale_reads(summary, &mut found);
     replaying(summary, &mut found);
@@ -65,8 +67,7 @@ fn stalls(summary: &Summary<'_>, found: &mut Vec<Finding>) {
                     format!(" to replay a record {record}{}", advice::on_record(record))
                 });
                 let first = format!(
-                    "{place}: commits at {} stopped for {} s while the startup process of the standby \
-                     {}{record}{blocker}",
+                    "{place}: commits at {} stopped for {} s while {}{record}{blocker}",
                     at.level,
                     number(at.stall_s),
                     advice::wait_in_words(cause)
@@ -288,6 +289,29 @@ fn statements(summary: &Summary<'_>, found: &mut Vec<Finding>) {
     }
 }
 
+/// What a commit takes where something on its way is slow, and what it takes in the control, where nothing is.
+fn slowed(summary: &Summary<'_>, found: &mut Vec<Finding>) {
+    for (entry, slow) in summary.valid().filter(|(entry, seen)| entry.kind == "latency" && !seen.control) {
+        let is_its = |seen: &&Seen| {
+            seen.control
+                && seen.unmet.is_empty()
+                && (seen.feedback, seen.rtt_ms) == (slow.feedback, slow.rtt_ms)
+        };
+        let Some(control) = entry.seen.iter().find(is_its) else { continue };
+        let took =
+            |seen: &Seen, level: Level| summary.p50(&seen.name("latency_ms", entry, Some(level.name())));
+        let words = Level::ALL.into_iter().filter_map(|level| {
+            let (slow, control) = (took(slow, level)?, took(control, level)?);
+            Some(format!("at {level} {} ms instead of {} ms", number(slow), number(control)))
+        });
+        let words: Vec<String> = words.collect();
+        if !words.is_empty() {
+            let text = format!("{}: a commit takes {}.", entry.title(), words.join(", "));
+            found.push(Finding::new("slower_than_control", Severity::Info, None, text));
+        }
+    }
+}
+
 /// What a scenario takes more than its control, which is the same without what it is about.
 fn controls(summary: &Summary<'_>, found: &mut Vec<Finding>) {
     for (control, without) in summary.valid().filter(is_plain) {
@@ -446,11 +470,21 @@ fn one_machine(evidence: &Evidence) -> Option<Finding> {
     matches!(pair, Some("own" | "source")).then(|| Finding::new("one_machine", Severity::Info, None, text))
 }
 
+/// Commits that do not need the standby that was measured.
+fn optional(evidence: &Evidence) -> Option<Finding> {
+    let text = "synchronous_standby_names names more standbys than must acknowledge a commit (ANY n), so another one can do so \
+                in the place of the one that was measured. Where it does, what holds up this one stops nothing: that is what \
+                such a setting is for. What a level adds is what it takes the fastest of them.";
+    let is_so = evidence.config.get(checks::OPTIONAL).and_then(|optional| optional.as_bool()) == Some(true);
+    is_so.then(|| Finding::new("others_acknowledge", Severity::Info, None, text))
+}
+
 /// Everything that can be found in a document: what its scenarios mean, the conditions of the run, and missed targets.
 #[must_use]
 pub fn of_document(evidence: &Evidence) -> Vec<Finding> {
     let mut found = find(&Summary::from_evidence(evidence));
     found.extend(one_machine(evidence));
+    found.extend(optional(evidence));
     found.extend(target::missed(&targets::standings(evidence)));
     found
 }

@@ -14,13 +14,13 @@ use tokio::runtime::Builder;
 
 use super::options::Options;
 use super::outcome::{Conditions, Outcome, Staleness};
-use super::pair::{Pair, APPLICATION_NAME};
+use super::pair::{disk, Pair, APPLICATION_NAME};
 use super::pass::text::Names;
 use super::pass::{self, run_on_primary, staleness, within, Bench, Unit, PATIENCE};
 use super::plan::{self, LIMIT};
 use super::restore::RestoreFile;
 use super::scenario::{catalog, Kind, Need, Node, Scenario, Special};
-use super::{figures, findings};
+use super::{checks, figures, findings};
 use duramen_reports::suite::{begin, conclude, Measured, Say, SuiteError};
 
 /// The kind of scenario that needs a reader who is in the way for at least [`LEAST_WAIT`].
@@ -58,7 +58,11 @@ pub(super) fn chosen(options: &Options) -> Result<Vec<&'static Scenario>, SuiteE
             all.join(", ")
         )));
     }
-    Ok(catalog().iter().filter(|scenario| wanted.is_empty() || wanted.contains(&scenario.number)).collect())
+    let is_chosen = |scenario: &&Scenario| match wanted.is_empty() {
+        true => !scenario.on_demand,
+        false => wanted.contains(&scenario.number),
+    };
+    Ok(catalog().iter().filter(is_chosen).collect())
 }
 
 async fn whole(
@@ -183,6 +187,7 @@ async fn describe(pair: &Pair, options: &Options, evidence: &mut Evidence) -> Re
     }
     evidence.configure("server_major", pair.major());
     identify(pair, evidence).await?;
+    evidence.configure(checks::OPTIONAL, pair.is_optional());
     for (node, name) in [(Node::Primary, "primary"), (Node::Standby, "standby")] {
         let client = pair.connect(node).await?;
         let sql = "SELECT name, current_setting(name) FROM pg_settings WHERE name = ANY ($1) ORDER BY name";
@@ -431,6 +436,9 @@ impl Run<'_> {
         if unit.conditions.feedback {
             what.push_str(", with feedback");
         }
+        if unit.conditions.control {
+            what.push_str(", the control");
+        }
         if unit.conditions.rtt_ms > 0 {
             what.push_str(&format!(", {} ms away", unit.conditions.rtt_ms));
         }
@@ -528,10 +536,27 @@ impl Run<'_> {
                 cut.as_millis()
             )));
         }
+        if matches!(scenario.kind, Kind::Special(_)) && pair.is_optional() {
+            let text = "another standby may acknowledge commits instead (synchronous_standby_names names more than must), \
+                        so that none has to wait for this one";
+            return Ok(Some(text.to_owned()));
+        }
         for need in scenario.needs {
             match need {
                 Need::OwnPair if !pair.is_own() => {
-                    return Ok(Some("it stops servers, and is only run on a pair of our own".to_owned()));
+                    return Ok(Some(
+                        "it stops or breaks servers, and is only run on a pair of our own".to_owned(),
+                    ));
+                }
+                Need::Tracer => {
+                    if let Some(obstacle) = disk::no_tracer() {
+                        return Ok(Some(obstacle));
+                    }
+                }
+                Need::FrozenDisk => {
+                    if let Some(obstacle) = disk::obstacle() {
+                        return Ok(Some(obstacle));
+                    }
                 }
                 Need::LogicalSlot(_) if !pair.has_logical_decoding() => {
                     return Ok(Some("it needs wal_level = logical and a free replication slot".to_owned()));

@@ -14,6 +14,8 @@ pub struct Conditions {
     pub feedback: bool,
     /// The added round trip between the servers.
     pub rtt_ms: u32,
+    /// The control of a scenario that breaks something: nothing is broken.
+    pub control: bool,
 }
 
 /// A scenario as it was measured.
@@ -107,8 +109,8 @@ pub struct Gap {
     pub begin: Duration,
     /// Its length.
     pub length: Duration,
-    /// What the startup process waited for in it, or that it was replaying. `None`: no evidence; the machine, or something
-    /// else, held it up. The replay is no cause for commits that do not wait for the replay.
+    /// Where the WAL was stuck, or what the startup process waited for in it, or that it was replaying. `None`: no evidence;
+    /// the machine, or something else, held it up. The replay is no cause for commits that do not wait for the replay.
     pub cause: Option<Wait>,
 }
 
@@ -121,8 +123,19 @@ pub struct Sample {
     pub startup: Option<String>,
     /// The same as a cause, if it is one.
     pub wait: Option<Wait>,
+    /// What the standby's WAL receiver waited for, `Type:Event`, or [`BUSY`](super::pass::stage::BUSY); `None` if there is
+    /// none, or nothing is known.
+    pub receiver: Option<String>,
+    /// The stage before the replay at which the WAL has stood still since the last sample.
+    pub stuck: Option<Wait>,
     /// Current WAL position of the primary.
     pub primary_lsn: u64,
+    /// How far the primary has flushed it: what it sends.
+    pub flushed_lsn: u64,
+    /// How far the standby has written it, as the primary knows.
+    pub written_lsn: u64,
+    /// How far the standby has flushed it, as the primary knows.
+    pub kept_lsn: u64,
     /// What the standby has received, and replayed.
     pub received_lsn: u64,
     /// What the standby has replayed.
@@ -137,6 +150,14 @@ pub struct Sample {
     pub waiting_sessions: u32,
     /// Whether the primary has a synchronous standby now.
     pub synchronous: bool,
+}
+
+impl Sample {
+    /// Whether it names this cause, whatever commits wait for.
+    #[must_use]
+    pub fn names(&self, wait: Wait) -> bool {
+        self.wait == Some(wait) || self.stuck == Some(wait)
+    }
 }
 
 /// The WAL that a pass wrote, by `pg_walinspect`.

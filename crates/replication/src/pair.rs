@@ -1,5 +1,7 @@
 //! The two servers that are measured: a pair of our own, or one that is there already.
 
+mod broken;
+pub(super) mod disk;
 mod given;
 pub mod lent;
 mod own;
@@ -65,6 +67,8 @@ pub struct Pair {
     /// What the standby is called on the primary.
     standby_name: String,
     kind: Kind,
+    /// A session for as long as the run lasts, by which others see that it goes on.
+    presence: Option<Client>,
     ledger: Mutex<Ledger>,
     // The last field: when a pair is dropped, the guardian puts back what the ledger no longer holds the lock of.
     guardian: Option<Guardian>,
@@ -146,6 +150,7 @@ impl Pair {
             ready_after: None,
             standby_name: own::STANDBY_NAME.to_owned(),
             kind: Kind::Own(Arc::new(own)),
+            presence: None,
             ledger: Mutex::new(Ledger::Memory(Record::of_our_own())),
             guardian: None,
         };
@@ -185,6 +190,7 @@ impl Pair {
             ready_after: None,
             standby_name: lent.standby_name.clone(),
             kind: Kind::Lent(Box::new(lent)),
+            presence: None,
             ledger: Mutex::new(Ledger::Memory(Record::of_our_own())),
             guardian: None,
         };
@@ -228,9 +234,11 @@ impl Pair {
             ready_after: None,
             standby_name: given.standby_name.clone(),
             kind: Kind::Given(Box::new(given)),
+            presence: None,
             ledger: Mutex::new(Ledger::File(file)),
             guardian: Some(guardian),
         };
+        pair.presence = Some(pair.admin(Node::Primary).await?);
         pair.logical = pair.decodes().await?;
         say("preparing the primary and the standby");
         pair.set_wanted(options).await?;
@@ -303,10 +311,21 @@ impl Pair {
         }
     }
 
+    /// Whether another standby may acknowledge commits in the place of this one, so that it holds up none of them.
+    #[must_use]
+    pub fn is_optional(&self) -> bool {
+        matches!(&self.kind, Kind::Given(given) if given.is_optional)
+    }
+
     /// Whether `wal_level` is logical and a slot is free.
     #[must_use]
     pub fn has_logical_decoding(&self) -> bool {
         self.logical
+    }
+
+    /// What the standby is called on the primary.
+    pub(super) fn standby_name(&self) -> &str {
+        &self.standby_name
     }
 
     /// Where to connect, in [`DATABASE`], under [`APPLICATION_NAME`], with `statement_timeout` and the like off.
@@ -588,7 +607,7 @@ impl Pair {
     /// [`SuiteError::Unrestored`] when something could not be put back; the restore file is kept then, and the
     /// guardian goes on trying.
     pub async fn close(self) -> Result<(bool, String), SuiteError> {
-        let Self { homes, kind, ledger, guardian, .. } = self;
+        let Self { homes, kind, ledger, guardian, presence, .. } = self;
         let (given, file) = match (kind, ledger.into_inner()) {
             (Kind::Given(given), Ledger::File(file)) => (given, file),
             (Kind::Lent(lent), _) => {
@@ -613,6 +632,8 @@ impl Pair {
             }
         };
         let path = file.path().to_owned();
+        // Ours, and not to be counted among the sessions that are in the way.
+        drop(presence);
         let ours = [Node::Primary, Node::Standby].map(|node| file.record().names_on(node));
         let begin = clock::now();
         let mut outcome = restore::put_back(file).await;

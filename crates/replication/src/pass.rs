@@ -12,6 +12,7 @@ mod probe;
 pub mod sample;
 mod session;
 mod special;
+pub mod stage;
 pub(super) mod staleness;
 pub mod stall;
 mod statement;
@@ -89,6 +90,17 @@ pub fn is_one_level_a_pass(kind: Kind) -> bool {
 
 /// Runs a pass. The data are there, and the standby has replayed them.
 pub(super) async fn run(bench: &Bench<'_>, scenario: &Scenario, unit: Unit) -> Result<Pass, SuiteError> {
+    let Some(what) = scenario.breaks() else { return one(bench, scenario, unit).await };
+    let pass = match bench.pair.prepare_to_break(what).await {
+        Ok(()) => one(bench, scenario, unit).await,
+        Err(error) => Err(error),
+    };
+    let undone = bench.pair.breakable_no_more(what).await;
+    let pass = pass?;
+    undone.map(|()| pass)
+}
+
+async fn one(bench: &Bench<'_>, scenario: &Scenario, unit: Unit) -> Result<Pass, SuiteError> {
     let pair = bench.pair;
     pair.caught_up(REPLAY).await?;
     let frame = Frame {
@@ -107,6 +119,10 @@ pub(super) async fn run(bench: &Bench<'_>, scenario: &Scenario, unit: Unit) -> R
         mappings: counters::mapping_files(&frame.standby).await?,
     };
     let sampler = Sampler::start(pair, frame.origin);
+    let slow = match scenario.slows().filter(|_| !unit.conditions.control) {
+        Some(what) => Some(pair.breaks(what).await?),
+        None => None,
+    };
     let measured = match scenario.kind {
         Kind::Latency => latency::measure(&frame).await,
         Kind::Saturation => latency::saturate(&frame).await,
@@ -115,6 +131,9 @@ pub(super) async fn run(bench: &Bench<'_>, scenario: &Scenario, unit: Unit) -> R
         Kind::Special(Special::Calibration) => special::calibrate(&frame).await,
         Kind::Special(Special::CancelledWait) => special::cancel(&frame).await,
     };
+    if let Some(slow) = slow {
+        slow.mended().await?;
+    }
     let samples = sampler.finish().await?;
     frame.close(measured?, samples, cancelled, files).await
 }
@@ -130,7 +149,10 @@ impl Frame<'_> {
     fn stage<'b>(&'b self, load: Option<&'b Load>) -> Stage<'b> {
         let feedback = self.unit.conditions.feedback;
         let expected = wait_expected(self.scenario.expect, self.bench.pair.major(), feedback);
-        Stage::new(self.bench.pair, self.bench.options, &self.names, feedback, expected, load)
+        let (options, control) = (self.bench.options, self.unit.conditions.control);
+        let lasts = self.scenario.broken_for(options.quick, self.unit.level, control);
+        Stage::new(self.bench.pair, options, &self.names, feedback, expected, load)
+            .breaking(lasts.unwrap_or_default(), control)
     }
 
     async fn sessions(&self, clients: u32) -> Result<std::sync::Arc<Load>, SuiteError> {

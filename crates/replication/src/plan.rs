@@ -28,8 +28,13 @@ fn conditions(scenario: &Scenario, options: &Options) -> Vec<Conditions> {
         None if !options.quick && matters(scenario) => vec![false, true],
         None => vec![false],
     };
-    let each = |feedback| options.rtt_ms.iter().map(move |rtt_ms| Conditions { feedback, rtt_ms: *rtt_ms });
-    feedback.into_iter().flat_map(each).collect()
+    let each = |feedback| {
+        options.rtt_ms.iter().map(move |rtt_ms| Conditions { feedback, rtt_ms: *rtt_ms, control: false })
+    };
+    let plain: Vec<Conditions> = feedback.into_iter().flat_map(each).collect();
+    let controls = plain.iter().filter(|_| scenario.breaks().is_some());
+    let controls: Vec<Conditions> = controls.map(|plain| Conditions { control: true, ..*plain }).collect();
+    [plain, controls].concat()
 }
 
 /// Whether `hot_standby_feedback` is part of what a scenario shows.
@@ -41,12 +46,18 @@ fn matters(scenario: &Scenario) -> bool {
 /// helps is all that is to be seen.
 fn levels(scenario: &Scenario, options: &Options, conditions: Conditions) -> Vec<Level> {
     let mut levels = options.levels();
-    if options.levels.is_none() {
+    // In a quick run the control of what is broken shows that commits go on.
+    if options.levels.is_none() && !(options.quick && scenario.breaks().is_some()) {
         levels.extend(weaker(scenario, &levels));
         levels.sort_unstable();
     }
     if !is_one_level_a_pass(scenario.kind) {
         return vec![levels.iter().copied().max().unwrap_or(Level::RemoteApply)];
+    }
+    if conditions.control {
+        // What stops in the scenario must not stop here; the strongest of them waits for all that the others wait for.
+        let strongest = levels.into_iter().rfind(|level| scenario.stops(*level) != Some(false));
+        return strongest.into_iter().collect();
     }
     if options.feedback.is_none() && conditions.feedback {
         let stops = |level: &Level| {
@@ -64,6 +75,10 @@ fn weaker(scenario: &Scenario, levels: &[Level]) -> Vec<Level> {
         _ => None,
     });
     match from {
+        // That the others go on is seen at one of them where every pass has a control.
+        Some(from) if levels.iter().all(|level| *level >= from) && scenario.breaks().is_some() => {
+            Level::ALL.into_iter().rfind(|level| *level < from).into_iter().collect()
+        }
         Some(from) if levels.iter().all(|level| *level >= from) => {
             Level::ALL.into_iter().filter(|level| *level < from).collect()
         }
@@ -87,7 +102,11 @@ pub fn has_time(elapsed: Duration, before: Option<Duration>, guess: Duration) ->
 #[must_use]
 pub fn guess(scenario: &Scenario, options: &Options) -> Duration {
     let levels = u32::try_from(options.levels().len()).unwrap_or(u32::MAX);
-    let (block, blocker) = (options.block(), options.blocker());
+    let broken = |level, control| scenario.broken_for(options.quick, level, control);
+    // Of the passes of what is broken, that of a weak level and the control are brief.
+    let broken = broken(Level::RemoteApply, false).zip(broken(Level::RemoteApply, true));
+    let broken = broken.map(|(long, brief)| (long * levels + brief * 2) / (levels + 2));
+    let (block, blocker) = (options.block(), broken.unwrap_or(options.blocker()));
     let pause = Duration::from_millis(200);
     let rounds = if options.quick { 2 } else { 4 };
     let set_up = Duration::from_millis(if options.quick { 500 } else { 3_000 });

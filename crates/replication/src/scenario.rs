@@ -3,6 +3,7 @@
 //!
 //! SQL may hold `{rows}` and other `{names}`, which are replaced by the numbers of [`Scenario::sizes`] (scaled).
 
+mod broken;
 mod catalog;
 mod fragment;
 mod lock;
@@ -14,6 +15,7 @@ mod throughput;
 
 use super::level::Level;
 use std::fmt;
+use std::time::Duration;
 
 pub use catalog::{catalog, find};
 
@@ -48,6 +50,8 @@ pub struct Scenario {
     pub teardown: &'static [&'static str],
     /// What to do about it.
     pub advice: &'static str,
+    /// It is run only if it is asked for by its number or name.
+    pub on_demand: bool,
     /// The scenario that this one is the control of: the same without what that one is about.
     pub control_of: Option<u32>,
 }
@@ -57,6 +61,53 @@ impl Scenario {
     #[must_use]
     pub fn has_reader(&self) -> bool {
         self.actions.iter().any(|action| matches!(action, Action::Hold { .. }))
+    }
+}
+
+impl Scenario {
+    /// What it breaks or makes slow.
+    #[must_use]
+    pub fn breaks(&self) -> Option<Breakage> {
+        self.actions.iter().find_map(|action| match *action {
+            Action::Break { what, .. } | Action::Slow(what) => Some(what),
+            _ => None,
+        })
+    }
+
+    /// What is slow in it for as long as a pass lasts.
+    #[must_use]
+    pub fn slows(&self) -> Option<Breakage> {
+        self.actions.iter().find_map(|action| match *action {
+            Action::Slow(what) => Some(what),
+            _ => None,
+        })
+    }
+
+    /// Whether it writes little, however it is run: some hundred commits a second for some seconds, to small tables.
+    #[must_use]
+    pub fn is_small(&self) -> bool {
+        matches!(self.kind, Kind::Stall | Kind::Special(_))
+    }
+
+    /// Whether commits at a level stop in it; `None`: it does not say.
+    #[must_use]
+    pub fn stops(&self, level: Level) -> Option<bool> {
+        self.expect.iter().find_map(|expect| match expect {
+            Expect::StallsFrom(from) => Some(level >= *from),
+            _ => None,
+        })
+    }
+
+    /// How long what it breaks is broken in a pass.
+    #[must_use]
+    pub fn broken_for(&self, quick: bool, level: Level, control: bool) -> Option<Duration> {
+        let (ms, quick_ms) = self.actions.iter().find_map(|action| match *action {
+            Action::Break { ms, quick_ms, .. } => Some((ms, quick_ms)),
+            _ => None,
+        })?;
+        let ms = if quick { quick_ms } else { ms };
+        let is_brief = control || self.stops(level) == Some(false);
+        Some(Duration::from_millis(if is_brief { ms.min(Breakage::BRIEF_MS) } else { ms }))
     }
 }
 
@@ -95,6 +146,10 @@ pub enum Special {
 pub enum Need {
     /// A pair of our own: servers are stopped, files are counted.
     OwnPair,
+    /// A pair of our own whose standby's processes can be traced (`strace`), which only root may.
+    Tracer,
+    /// A pair of our own whose standby's disk can be frozen, which only root may.
+    FrozenDisk,
     /// `wal_level = logical` and a free replication slot for one of this name. The set-up makes it and the teardown drops
     /// it; before the set-up it is noted with `Pair::record_slot`.
     LogicalSlot(&'static str),
@@ -138,6 +193,18 @@ pub enum Action {
     },
     /// The standby is stopped, stays away for the length of the blocker, and is started again. (Own pairs only.)
     StopStandby,
+    /// Something on the way of the WAL is broken, for a known time, and put right again. (Own pairs only.)
+    Break {
+        /// What.
+        what: Breakage,
+        /// For how long, in milliseconds, where commits stop; where they do not, and in a control, no longer than
+        /// [`Breakage::BRIEF_MS`].
+        ms: u64,
+        /// The same in a quick run.
+        quick_ms: u64,
+    },
+    /// Something on the way of the WAL is slow, for as long as the pass lasts. (Own pairs only.)
+    Slow(Breakage),
     /// Waits until so much of the load has been committed since the beginning of the pass.
     AwaitCommits(u64),
     /// Waits until the startup process of the standby waits for one of these, or the deadline (then it goes on: the
@@ -145,6 +212,26 @@ pub enum Action {
     AwaitStartup(&'static [Wait]),
     /// CHECKPOINT on the primary.
     Checkpoint,
+}
+
+/// What can be broken between the primary and the standby.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Breakage {
+    /// The WAL receiver is stopped (SIGSTOP): the standby is connected, and does nothing.
+    Receiver,
+    /// The network between the servers carries nothing, in neither direction; connections stay open.
+    Network,
+    /// The file system of the standby's `pg_wal` is frozen (FIFREEZE).
+    Disk,
+    /// Every chunk takes up to so many milliseconds longer, each another time, in each direction.
+    Jitter(u32),
+    /// Every flush of the standby's WAL receiver takes so many milliseconds longer.
+    Flush(u32),
+}
+
+impl Breakage {
+    /// So long it lasts where it is only to be seen that commits go on.
+    pub const BRIEF_MS: u64 = 2_000;
 }
 
 /// What a hold must have before it goes on.
@@ -176,7 +263,7 @@ impl fmt::Display for Node {
     }
 }
 
-/// What the startup process of the standby waits for.
+/// What commits that wait for the standby wait for: a wait of its startup process, or the stage at which the WAL is stuck.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Wait {
     /// `IPC:RecoveryConflictSnapshot`: a reader's snapshot still needs what is to be removed.
@@ -187,8 +274,12 @@ pub enum Wait {
     BufferPin,
     /// `Timeout:RecoveryApplyDelay`: `recovery_min_apply_delay`.
     ApplyDelay,
-    /// It is not there: the standby is down.
+    /// It is not there: the standby is down, or the primary has none that is connected.
     Absent,
+    /// The standby does not write what it is sent: its receiver hangs, or the network does.
+    Unreceived,
+    /// The standby has WAL that it cannot write or flush: its disk is stuck.
+    Unflushed,
     /// It waits for nobody: it replays what the standby has received, and is behind.
     Replaying,
 }
@@ -230,8 +321,15 @@ impl Expect {
 /// What must have been seen in a pass, else its figures say nothing.
 #[derive(Debug, Clone, Copy)]
 pub enum Expect {
-    /// The startup process waited so, at least for half of the blocker's length.
+    /// The startup process waited so (or the WAL was stuck so), at least for half of the blocker's length.
     Startup(Wait),
+    /// At least enough samples for a cause saw it.
+    Seen(Wait),
+    /// In half of the samples with a load, writing on the standby lags by so many milliseconds at least; in a control, by
+    /// less.
+    WriteLag(f64),
+    /// As `WriteLag`, for flushing behind writing.
+    FlushLag(f64),
     /// As `Startup` from this major version on, and no such wait before.
     StartupSince(u32, Wait),
     /// At least so many WAL records of a resource manager (`Btree`, `Gin`...), or of one of its types

@@ -50,6 +50,9 @@ pub struct Seen {
     pub feedback: bool,
     /// The added round trip.
     pub rtt_ms: u32,
+    /// Whether these are the control: what the scenario breaks was left whole.
+    #[serde(default)]
+    pub control: bool,
     /// How many passes.
     pub passes: u32,
     /// Which expectations were not met, in words. Empty: the figures are valid.
@@ -58,6 +61,9 @@ pub struct Seen {
     pub levels: Vec<AtLevel>,
     /// How long the startup process waited, by `Type:Event`, in seconds, all passes together.
     pub startup_s: BTreeMap<String, f64>,
+    /// For how long the WAL was stuck before the replay, by stage, in seconds, all passes together.
+    #[serde(default)]
+    pub stuck_s: BTreeMap<String, f64>,
     /// Commits (or statements) that ended, all passes together.
     pub committed: u64,
     /// WAL written, all passes together.
@@ -109,7 +115,7 @@ pub struct Timeline {
     pub lag_bytes: Vec<Option<u64>>,
     /// How old the oldest of that was.
     pub lag_ms: Vec<Option<u64>>,
-    /// What the startup process waited for.
+    /// Where the WAL was stuck, or what the startup process waited for.
     pub wait: Vec<Option<String>>,
     /// How much WAL the primary wrote, in bytes a second.
     #[serde(default)]
@@ -220,8 +226,9 @@ impl ScenarioSummary {
     /// What was seen with the servers as near to each other as they were, with feedback or without.
     #[must_use]
     pub fn nearest(&self, feedback: bool) -> Option<&Seen> {
-        let nearest = self.seen.iter().map(|seen| seen.rtt_ms).min()?;
-        self.seen.iter().find(|seen| seen.feedback == feedback && seen.rtt_ms == nearest)
+        let real = || self.seen.iter().filter(|seen| !seen.control);
+        let nearest = real().map(|seen| seen.rtt_ms).min()?;
+        real().find(|seen| seen.feedback == feedback && seen.rtt_ms == nearest)
     }
 
     /// What was seen under the plainest conditions.
@@ -249,6 +256,9 @@ impl Seen {
         if self.rtt_ms > 0 {
             words.push(format!("round trip +{} ms", self.rtt_ms));
         }
+        if self.control {
+            words.push("control".to_owned());
+        }
         words.join(", ")
     }
 
@@ -263,9 +273,10 @@ impl Seen {
 #[must_use]
 pub fn suffix(conditions: Conditions) -> String {
     let feedback = if conditions.feedback { "/feedback" } else { "" };
+    let control = if conditions.control { "/control" } else { "" };
     match conditions.rtt_ms {
-        0 => feedback.to_owned(),
-        rtt => format!("{feedback}/rtt={rtt}"),
+        0 => format!("{feedback}{control}"),
+        rtt => format!("{feedback}/rtt={rtt}{control}"),
     }
 }
 
@@ -278,6 +289,8 @@ pub fn cause(wait: Wait) -> &'static str {
         Wait::BufferPin => "buffer pin",
         Wait::ApplyDelay => "apply delay",
         Wait::Absent => "no standby",
+        Wait::Unreceived => "not received",
+        Wait::Unflushed => "not flushed",
         Wait::Replaying => "replaying",
     }
 }

@@ -63,7 +63,9 @@ fn line(blocks: &[&Block], pass: &Pass) -> Timeline {
         worst(&mut timeline.lag_bytes[step], sample.primary_lsn.saturating_sub(sample.replayed_lsn));
         worst(&mut timeline.lag_ms[step], lag_ms);
         worst(&mut timeline.waiting_sessions[step], sample.waiting_sessions.into());
-        if sample.wait.is_some() || timeline.wait[step].is_none() {
+        if let Some(stuck) = sample.stuck {
+            timeline.wait[step] = Some(cause(stuck).to_owned());
+        } else if sample.wait.is_some() || timeline.wait[step].is_none() {
             timeline.wait[step].clone_from(&sample.startup);
         }
     }

@@ -15,8 +15,9 @@ use duramen_reports::suite::SuiteError;
 /// One of the servers, as it was found.
 pub(super) struct Endpoint {
     pub(super) client: Client,
-    /// Where it is, without secrets.
-    pub(super) described: String,
+    pub(super) node: Node,
+    /// Which one it is and where, without secrets: `primary db1:5432`.
+    pub(super) named: String,
     /// `server_version_num`.
     pub(super) version: u32,
     pub(super) system_identifier: String,
@@ -31,6 +32,8 @@ pub(super) struct Given {
     pub(super) version: u32,
     /// What the standby is called on the primary.
     pub(super) standby_name: String,
+    /// Another standby may acknowledge commits in its place.
+    pub(super) is_optional: bool,
     pub(super) patroni: Option<Patroni>,
     /// The settings of both as they were found.
     pub(super) found: [Snapshot; 2],
@@ -63,8 +66,7 @@ pub(super) async fn look(
                 .await?;
         }
     }
-    let (mut lines, standby_name) =
-        preconditions::check(options, &primary, &standby, patroni.is_some()).await?;
+    let (mut lines, known) = preconditions::check(options, &primary, &standby, patroni.is_some()).await?;
     if let Some(patroni) = &patroni {
         let managed = managed(patroni, options, &standby, !lines.is_empty()).await?;
         lines.splice(0..0, managed);
@@ -79,7 +81,8 @@ pub(super) async fn look(
         ],
         targets: [primary.target.clone(), standby.target.clone()],
         version: primary.version,
-        standby_name,
+        standby_name: known.name,
+        is_optional: known.is_optional,
         patroni,
     };
     let record =
@@ -103,12 +106,13 @@ pub(super) async fn look(
 /// Connects, and asks what it is. What fails is a line.
 async fn endpoint(node: Node, dsn: &str) -> Result<Endpoint, String> {
     let option = format!("--{}", node);
-    let unreachable = |error: &dyn std::fmt::Display| format!("the {}: {error}; check {option}", node);
+    let unreachable = |error: &dyn std::fmt::Display| format!("the {node}: {error}; check {option}");
     let target = Target::parse(dsn).map_err(|error| unreachable(&error))?;
+    let named = format!("{node} {}:{}", target.host(), target.port());
+    let unreachable = |error: &dyn std::fmt::Display| format!("the {named}: {error}; check {option}");
     if target.database_name() == super::DATABASE {
         return Err(format!(
-            "the {}: the database {} is made and dropped by the run; name another one in {option}",
-            node,
+            "the {named}: the database {} is made and dropped by the run; name another one in {option}",
             super::DATABASE
         ));
     }
@@ -121,15 +125,14 @@ async fn endpoint(node: Node, dsn: &str) -> Result<Endpoint, String> {
     let row = ask("SELECT current_setting('server_version_num')::int").await?;
     let version = u32::try_from(row.get::<_, i32>(0)).unwrap_or(0);
     // What is asked and set from here on is not known to all older versions.
-    if let Some(line) = preconditions::too_old(node, version) {
+    if let Some(line) = preconditions::too_old(&named, version) {
         return Err(line);
     }
     let system_identifier = ask("SELECT system_identifier::text FROM pg_control_system()").await?.get(0);
     // From here on with the settings that all of our sessions have.
     let target = super::ours(target, version / 10_000);
     let client = target.connect().await.map_err(|error| unreachable(&error))?;
-    let described = target.describe();
-    Ok(Endpoint { client, described, version, system_identifier, target, dsn: dsn.to_owned() })
+    Ok(Endpoint { client, node, named, version, system_identifier, target, dsn: dsn.to_owned() })
 }
 
 impl Endpoint {

@@ -3,19 +3,22 @@
 use crate::error::cannot_reach;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use duramen_postgres::connection::Target;
 use duramen_postgres::{
-    quote_parameter, volume, Cluster, Installation, Postmaster, ServerUser, Settings, StopMode, SOCKET_PORT,
+    processes_below, quote_parameter, volume, Cluster, Guardian, Installation, Postmaster, ServerUser,
+    Settings, StopMode, SOCKET_PORT,
 };
 
 use duramen_postgres::Scratch;
+use rustix::process::Pid;
 
 use super::super::options::Options;
-use super::super::scenario::Node;
+use super::super::scenario::{catalog, Node, Scenario};
+use super::disk::Disk;
 use super::preconditions;
 use super::proxy::Proxy;
 use duramen_reports::suite::SuiteError;
@@ -24,12 +27,17 @@ use duramen_reports::suite::SuiteError;
 const OWNER: &str = "postgres";
 /// What the standby calls itself on the primary.
 pub(super) const STANDBY_NAME: &str = "duramen_standby";
+/// The folder of a proxy's socket.
+const PROXY: &str = "x";
 /// A server is ready, or has stopped, within this.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// What a run may write to both servers: data, indexes and up to `max_wal_size` of WAL each.
 const SPACE: u64 = 12 << 30;
 /// The same for a quick run.
 const QUICK_SPACE: u64 = 4 << 30;
+
+/// The same for scenarios that write little.
+const SMALL_SPACE: u64 = 1 << 30;
 
 /// One of the two servers.
 struct Server {
@@ -81,10 +89,12 @@ impl Drop for Server {
 pub(super) struct Own {
     primary: Server,
     standby: Server,
-    /// Between them, when round trips are to be added.
-    proxy: Option<Proxy>,
+    /// Between them, when round trips are to be added, or the network is to be broken.
+    proxy: Mutex<Option<Arc<Proxy>>>,
+    /// What the standby's WAL is on while its disk is to be broken.
+    disk: Mutex<Option<Disk>>,
     // After the servers: whoever is still there when it is dropped is ended by its guardian.
-    _scratch: Scratch,
+    scratch: Scratch,
 }
 
 impl Own {
@@ -100,7 +110,7 @@ impl Own {
             )]));
         }
         let scratch = Scratch::make(&options.dir, "lab-replication", &user).map_err(SuiteError::other)?;
-        has_space(scratch.path(), space(options))?;
+        has_space(scratch.path(), options)?;
         let sockets = |name| scratch.path().join(name);
         let cluster = Cluster::new(installation, scratch.path().join("primary"), user);
         cluster.init(OWNER, true).map_err(SuiteError::other)?;
@@ -109,18 +119,19 @@ impl Own {
             .map_err(SuiteError::other)?;
         cluster.append_conf(&settings(options).to_conf()).map_err(SuiteError::other)?;
         let proxy = if options.rtt_ms.iter().any(|rtt| *rtt > 0) {
-            Some(distance(&sockets("x"), &sockets("p"))?)
+            Some(Arc::new(distance(&sockets(PROXY), &sockets("p"))?))
         } else {
             None
         };
-        let upstream = sockets(if proxy.is_some() { "x" } else { "p" });
+        let upstream = sockets(if proxy.is_some() { PROXY } else { "p" });
         let standby = cluster.cold_standby(scratch.path().join("standby"), &conninfo(&upstream));
         let standby = standby.map_err(SuiteError::other)?;
         let own = Self {
             primary: Server::new(cluster, sockets("p")),
             standby: Server::new(standby, sockets("s")),
-            proxy,
-            _scratch: scratch,
+            proxy: Mutex::new(proxy),
+            disk: Mutex::new(None),
+            scratch,
         };
         thread::scope(|scope| {
             let primary = scope.spawn(|| own.primary.start());
@@ -148,8 +159,75 @@ impl Own {
     }
 
     /// What lies between the servers.
-    pub(super) fn proxy(&self) -> Option<&Proxy> {
-        self.proxy.as_ref()
+    pub(super) fn proxy(&self) -> Option<Arc<Proxy>> {
+        self.proxy.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Puts a proxy between the servers, if there is none yet: how the standby reaches the primary through it. Blocks.
+    pub(super) fn detour(&self) -> Result<Option<String>, SuiteError> {
+        let mut proxy = self.proxy.lock().unwrap_or_else(PoisonError::into_inner);
+        if proxy.is_some() {
+            return Ok(None);
+        }
+        let sockets = self.scratch.path().join(PROXY);
+        *proxy = Some(Arc::new(distance(&sockets, &self.primary.sockets)?));
+        Ok(Some(conninfo(&sockets)))
+    }
+
+    /// Takes it away again. Blocks.
+    pub(super) fn end_detour(&self) {
+        let proxy = self.proxy.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(proxy);
+        // What is left in it goes with the folder of the pair.
+        let _ = fs::remove_dir(self.scratch.path().join(PROXY));
+    }
+
+    /// Puts the standby's WAL on a disk of its own, which can be frozen. The standby is stopped meanwhile; of its segments
+    /// none is needed that comes after `newest`. Blocks.
+    pub(super) fn add_disk(&self, newest: &str) -> Result<(), SuiteError> {
+        self.standby.stop()?;
+        let disk = Disk::make(self.scratch.path(), self.data_dir(Node::Standby), newest);
+        *self.disk() = Some(disk.map_err(SuiteError::Failed)?);
+        self.standby.start()
+    }
+
+    /// Takes it back, if there is one, and starts the standby. Blocks.
+    pub(super) fn remove_disk(&self, newest: &str) -> Result<(), SuiteError> {
+        let Some(disk) = self.disk().take() else { return self.standby.start() };
+        self.standby.stop()?;
+        disk.give_back(newest).map_err(SuiteError::Failed)?;
+        self.standby.start()
+    }
+
+    /// Freezes it until what this returns is dropped. Blocks.
+    pub(super) fn freeze_disk(&self) -> Result<Guardian, SuiteError> {
+        let disk = self.disk();
+        let disk = disk.as_ref().ok_or_else(|| {
+            SuiteError::Failed("the standby has no disk of its own that could be frozen".to_owned())
+        })?;
+        disk.freeze().map_err(SuiteError::Failed)
+    }
+
+    /// Whether it has one.
+    pub(super) fn has_disk(&self) -> bool {
+        self.disk().is_some()
+    }
+
+    fn disk(&self) -> MutexGuard<'_, Option<Disk>> {
+        self.disk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A process of a server, which is to be signalled or traced: only one that works in its data directory.
+    pub(super) fn process(&self, node: Node, pid: i32) -> Result<Pid, SuiteError> {
+        let is_ours = u32::try_from(pid).is_ok_and(|pid| processes_below(self.data_dir(node)).contains(&pid));
+        Pid::from_raw(pid).filter(|_| is_ours).ok_or_else(|| {
+            SuiteError::Failed(format!("the process {pid} is none of the {node} of this pair"))
+        })
+    }
+
+    /// The data directory of a server.
+    pub(super) fn data_dir(&self, node: Node) -> &Path {
+        self.server(node).cluster.data_dir()
     }
 
     /// The last lines of a server's log.
@@ -201,7 +279,12 @@ fn conninfo(sockets: &Path) -> String {
 
 /// What a run may write to a file system that both servers are on.
 pub(super) fn space(options: &Options) -> u64 {
-    if options.quick {
+    let chosen = |scenario: &&Scenario| {
+        options.scenarios.contains(&scenario.number) || options.scenarios.is_empty() && !scenario.on_demand
+    };
+    if catalog().iter().filter(chosen).all(Scenario::is_small) {
+        SMALL_SPACE
+    } else if options.quick {
         QUICK_SPACE
     } else {
         SPACE
@@ -209,14 +292,15 @@ pub(super) fn space(options: &Options) -> u64 {
 }
 
 /// That a run fits into what is free.
-fn has_space(dir: &Path, wanted: u64) -> Result<(), SuiteError> {
+fn has_space(dir: &Path, options: &Options) -> Result<(), SuiteError> {
+    let wanted = space(options);
     let free = volume::free_bytes(dir).map_err(|source| SuiteError::File {
         doing: "ask for the free space of",
         path: dir.to_owned(),
         source,
     })?;
     if free < wanted {
-        return Err(SuiteError::Preconditions(vec![preconditions::too_little(dir, free, wanted)]));
+        return Err(SuiteError::Preconditions(vec![preconditions::too_little(dir, free, wanted, options)]));
     }
     Ok(())
 }

@@ -16,7 +16,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use duramen_base::clock;
+use duramen_base::{clock, entropy};
 
 /// What is read at once.
 const CHUNK: usize = 64 << 10;
@@ -40,6 +40,9 @@ struct Shared {
 struct State {
     /// In each direction.
     delay: Duration,
+    jitter: Duration,
+    /// Nothing is carried on.
+    blocked: bool,
     closed: bool,
     connections: Vec<Connection>,
 }
@@ -62,8 +65,10 @@ struct Lane {
 #[derive(Debug)]
 struct Queue {
     delay: Duration,
-    /// When it was read, and what; nothing is the end of the stream.
-    chunks: VecDeque<(Instant, Vec<u8>)>,
+    jitter: Duration,
+    blocked: bool,
+    /// When it was read, what share of the jitter it takes, and what; nothing is the end of the stream.
+    chunks: VecDeque<(Instant, f64, Vec<u8>)>,
     bytes: usize,
     cut: bool,
 }
@@ -83,6 +88,27 @@ impl Proxy {
             move || shared.accept(&listener, &upstream)
         })?;
         Ok(Self { shared, path: path.to_owned(), acceptor: Some(acceptor) })
+    }
+
+    /// Carries nothing on any more, in either direction, and closes nothing; or all that has come meanwhile, and what
+    /// comes then.
+    pub fn block(&self, blocked: bool) {
+        let mut state = lock(&self.shared.state);
+        state.blocked = blocked;
+        for lane in state.connections.iter().flat_map(|connection| &connection.lanes) {
+            lock(&lane.queue).blocked = blocked;
+            lane.changed.notify_all();
+        }
+    }
+
+    /// Sets by how much longer a chunk takes at most, in each direction, each another time. They stay in order.
+    pub fn set_jitter(&self, jitter: Duration) {
+        let mut state = lock(&self.shared.state);
+        state.jitter = jitter;
+        for lane in state.connections.iter().flat_map(|connection| &connection.lanes) {
+            lock(&lane.queue).jitter = jitter;
+            lane.changed.notify_all();
+        }
     }
 
     /// Sets the round trip that is added, at once, also for what is on its way.
@@ -128,7 +154,7 @@ impl Shared {
             // Whoever cannot be connected sees his connection closed, and may come again.
             let connected = caller.and_then(|caller| {
                 let upstream = UnixStream::connect(upstream)?;
-                Connection::open(caller, upstream, state.delay)
+                Connection::open(caller, upstream, &state)
             });
             state.connections.extend(connected);
         }
@@ -136,9 +162,11 @@ impl Shared {
 }
 
 impl Connection {
-    fn open(caller: UnixStream, upstream: UnixStream, delay: Duration) -> io::Result<Self> {
+    fn open(caller: UnixStream, upstream: UnixStream, state: &State) -> io::Result<Self> {
+        let State { delay, jitter, blocked, .. } = *state;
         let lane = |from: &UnixStream, to: &UnixStream| -> io::Result<Arc<Lane>> {
-            let queue = Mutex::new(Queue { delay, chunks: VecDeque::new(), bytes: 0, cut: false });
+            let queue =
+                Mutex::new(Queue { delay, jitter, blocked, chunks: VecDeque::new(), bytes: 0, cut: false });
             Ok(Arc::new(Lane {
                 from: from.try_clone()?,
                 to: to.try_clone()?,
@@ -179,6 +207,7 @@ impl Lane {
     /// Reads what comes, as long as there is room for it.
     fn read(&self) {
         let mut buffer = vec![0; CHUNK];
+        let mut rng = entropy::rng(entropy::seed());
         loop {
             let read = (&self.from).read(&mut buffer);
             let read_at = clock::now();
@@ -192,7 +221,7 @@ impl Lane {
                 return;
             }
             queue.bytes += length;
-            queue.chunks.push_back((read_at, buffer[..length].to_vec()));
+            queue.chunks.push_back((read_at, rng.f64(), buffer[..length].to_vec()));
             self.changed.notify_all();
             if length == 0 {
                 return;
@@ -221,7 +250,10 @@ impl Lane {
             if queue.cut {
                 return None;
             }
-            let wait = queue.chunks.front().map(|(read_at, _)| queue.delay.saturating_sub(read_at.elapsed()));
+            let next = queue.chunks.front().filter(|_| !queue.blocked);
+            let wait = next.map(|(read_at, share, _)| {
+                (queue.delay + queue.jitter.mul_f64(*share)).saturating_sub(read_at.elapsed())
+            });
             queue = match wait {
                 Some(Duration::ZERO) => break,
                 Some(wait) => {
@@ -230,7 +262,7 @@ impl Lane {
                 None => self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner),
             };
         }
-        let (_, chunk) = queue.chunks.pop_front()?;
+        let (.., chunk) = queue.chunks.pop_front()?;
         queue.bytes -= chunk.len();
         self.changed.notify_all();
         Some(chunk)

@@ -46,6 +46,9 @@ pub(super) struct Stage<'a> {
     hold: Option<Hold>,
     release: Option<JoinHandle<Result<Duration, String>>>,
     down: Option<Duration>,
+    /// How long what is broken is to be so, and whether it is left whole: in a control.
+    broken_for: Duration,
+    control: bool,
     background: JoinSet<Result<(), SuiteError>>,
     set: Vec<(Node, &'static str)>,
     unmet: Vec<String>,
@@ -103,10 +106,18 @@ impl<'a> Stage<'a> {
             hold: None,
             release: None,
             down: None,
+            broken_for: Duration::ZERO,
+            control: false,
             background: JoinSet::new(),
             set: Vec::new(),
             unmet: Vec::new(),
         }
+    }
+
+    /// How long what the actions break is to be broken, or that nothing is.
+    pub(super) fn breaking(mut self, lasts: Duration, control: bool) -> Self {
+        (self.broken_for, self.control) = (lasts, control);
+        self
     }
 
     /// Carries them out. What was not seen in time, but does not keep the next action from being carried out, is noted
@@ -151,6 +162,21 @@ impl<'a> Stage<'a> {
                 self.down = Some(begin.elapsed());
                 Ok(())
             }
+            Action::Break { what, .. } => {
+                let begin = clock::now();
+                let broken = match self.control {
+                    true => None,
+                    false => Some(self.pair.breaks(what).await?),
+                };
+                sleep(self.broken_for).await;
+                if let Some(broken) = broken {
+                    broken.mended().await?;
+                }
+                self.down = Some(begin.elapsed());
+                Ok(())
+            }
+            // For all of the pass, not for a block.
+            Action::Slow(_) => Ok(()),
             Action::AwaitCommits(count) => self.await_commits(count).await,
             Action::AwaitStartup(waits) => self.await_startup(waits).await,
             Action::Checkpoint => run_on_primary(self.pair, vec!["CHECKPOINT".to_owned()]).await,

@@ -12,6 +12,7 @@ use super::super::outcome::Sample;
 use super::super::pair::{Pair, APPLICATION_NAME};
 use super::super::scenario::{Node, Wait};
 use super::session::{within, PATIENCE};
+use super::stage;
 use duramen_reports::suite::SuiteError;
 
 /// The time between two samples.
@@ -25,14 +26,19 @@ const OF_PRIMARY: &str = "
         extract(epoch FROM standby.flush_lag)::float8 * 1000,
         extract(epoch FROM standby.replay_lag)::float8 * 1000,
         standby.pid IS NOT NULL,
-        (SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND wait_event = 'SyncRep')
+        (SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND wait_event = 'SyncRep'),
+        (pg_current_wal_flush_lsn() - '0/0')::int8,
+        (coalesce(standby.write_lsn, '0/0') - '0/0')::int8, (coalesce(standby.flush_lsn, '0/0') - '0/0')::int8
     FROM (SELECT) one LEFT JOIN LATERAL (
-        SELECT * FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum') AND state = 'streaming' LIMIT 1
+        SELECT * FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum') AND state = 'streaming'
+        ORDER BY application_name = $2 DESC LIMIT 1
     ) standby ON true";
 const OF_STANDBY: &str = "
     SELECT (coalesce(pg_last_wal_receive_lsn(), '0/0') - '0/0')::int8,
         (coalesce(pg_last_wal_replay_lsn(), '0/0') - '0/0')::int8,
-        (SELECT wait_event_type || ':' || wait_event FROM pg_stat_activity WHERE backend_type = 'startup')";
+        (SELECT wait_event_type || ':' || wait_event FROM pg_stat_activity WHERE backend_type = 'startup'),
+        (SELECT coalesce(wait_event_type || ':' || wait_event, 'busy') FROM pg_stat_activity
+            WHERE backend_type = 'walreceiver' LIMIT 1)";
 
 /// Takes samples until it is told to end.
 pub(super) struct Sampler {
@@ -46,7 +52,8 @@ impl Sampler {
         let (stop, stopped) = oneshot::channel();
         let primary = Line::to(pair.target(Node::Primary));
         let standby = Line::to(pair.target(Node::Standby));
-        Self { stop, task: tokio::spawn(sample(primary, standby, origin, stopped)) }
+        let name = pair.standby_name().to_owned();
+        Self { stop, task: tokio::spawn(sample(primary, standby, name, origin, stopped)) }
     }
 
     /// Ends, and hands over what was seen.
@@ -62,6 +69,7 @@ impl Sampler {
 async fn sample(
     mut primary: Line,
     mut standby: Line,
+    name: String,
     origin: Instant,
     mut stopped: oneshot::Receiver<()>,
 ) -> Vec<Sample> {
@@ -74,7 +82,7 @@ async fn sample(
             _ = ticks.tick() => {}
         }
         let mut sample = Sample { at: origin.elapsed(), ..Sample::default() };
-        let read = async { tokio::join!(read_primary(&mut primary), read_standby(&mut standby)) };
+        let read = async { tokio::join!(read_primary(&mut primary, &name), read_standby(&mut standby)) };
         let (of_primary, of_standby) = tokio::select! {
             _ = &mut stopped => return samples,
             read = read => read,
@@ -86,6 +94,7 @@ async fn sample(
                 [sample.write_lag_ms, sample.flush_lag_ms, sample.replay_lag_ms] = seen.lags_ms;
                 sample.synchronous = seen.synchronous;
                 sample.waiting_sessions = seen.waiting;
+                [sample.flushed_lsn, sample.written_lsn, sample.kept_lsn] = seen.stages;
                 // Commits wait for a standby, and there is none.
                 sample.wait = (!seen.synchronous).then_some(Wait::Absent);
             }
@@ -97,7 +106,7 @@ async fn sample(
                 let is_replaying = seen.received > seen.replayed && is_working(seen.startup.as_deref());
                 let replaying = is_replaying.then_some(Wait::Replaying);
                 sample.wait = seen.startup.as_deref().and_then(wait_named).or(sample.wait).or(replaying);
-                sample.startup = seen.startup;
+                (sample.startup, sample.receiver) = (seen.startup, seen.receiver);
             }
             Err(unread) => {
                 (sample.received_lsn, sample.replayed_lsn) =
@@ -107,6 +116,9 @@ async fn sample(
                     sample.synchronous = false;
                 }
             }
+        }
+        if let Some(last) = last.filter(|_| sample.wait != Some(Wait::Absent)) {
+            sample.stuck = stage::stuck(last, &sample);
         }
         samples.push(sample);
     }
@@ -145,27 +157,36 @@ struct OfPrimary {
     lags_ms: [Option<f64>; 3],
     synchronous: bool,
     waiting: u32,
+    /// Flushed here, written there, flushed there.
+    stages: [u64; 3],
 }
 
 struct OfStandby {
     received: u64,
     replayed: u64,
     startup: Option<String>,
+    receiver: Option<String>,
 }
 
-async fn read_primary(line: &mut Line) -> Result<OfPrimary, Unread> {
-    let row = line.read(OF_PRIMARY, &[&APPLICATION_NAME]).await?;
+async fn read_primary(line: &mut Line, standby: &str) -> Result<OfPrimary, Unread> {
+    let row = line.read(OF_PRIMARY, &[&APPLICATION_NAME, &standby]).await?;
     Ok(OfPrimary {
         lsn: unsigned(row.get(0)),
         lags_ms: [row.get(1), row.get(2), row.get(3)],
         synchronous: row.get(4),
         waiting: u32::try_from(row.get::<_, i64>(5)).unwrap_or(u32::MAX),
+        stages: [6, 7, 8].map(|column| unsigned(row.get(column))),
     })
 }
 
 async fn read_standby(line: &mut Line) -> Result<OfStandby, Unread> {
     let row = line.read(OF_STANDBY, &[]).await?;
-    Ok(OfStandby { received: unsigned(row.get(0)), replayed: unsigned(row.get(1)), startup: row.get(2) })
+    Ok(OfStandby {
+        received: unsigned(row.get(0)),
+        replayed: unsigned(row.get(1)),
+        startup: row.get(2),
+        receiver: row.get(3),
+    })
 }
 
 /// Positions in the WAL are not negative.

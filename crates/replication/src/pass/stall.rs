@@ -55,7 +55,7 @@ pub fn cause(samples: &[Sample], from: Duration, to: Duration, level: Level) -> 
     let seen: Vec<Option<Wait>> = samples
         .iter()
         .filter(|sample| sample.at >= from && sample.at <= to)
-        .map(|sample| sample.wait.filter(|wait| holds_up(*wait, level)))
+        .map(|sample| held_up(sample, level))
         .collect();
     let count = |wait: Wait| seen.iter().filter(|other| **other == Some(wait)).count();
     let most = seen.iter().flatten().copied().max_by_key(|wait| (count(*wait), *wait))?;
@@ -63,11 +63,19 @@ pub fn cause(samples: &[Sample], from: Duration, to: Duration, level: Level) -> 
     (named >= EVIDENCE && named * 2 > seen.len()).then_some(most)
 }
 
+/// What holds up commits at `level` in a sample. Where the WAL is stuck before the replay nothing behind that goes on, and
+/// it comes first; but only if sessions were seen to wait for the standby: commits that stop for something else leave
+/// WAL that is stuck as well.
+fn held_up(sample: &Sample, level: Level) -> Option<Wait> {
+    let stuck = sample.stuck.filter(|_| sample.waiting_sessions > 0);
+    stuck.filter(|wait| holds_up(*wait, level)).or(sample.wait.filter(|wait| holds_up(*wait, level)))
+}
+
 /// Whether commits at `level` stop while the standby waits so. Only remote_apply waits for the replay; the others that
-/// wait at all wait for a standby that receives.
+/// wait at all wait for a standby that receives. A receiver that waits for its disk receives nothing either.
 fn holds_up(wait: Wait, level: Level) -> bool {
     match wait {
-        Wait::Absent => level.waits_for_standby(),
+        Wait::Absent | Wait::Unreceived | Wait::Unflushed => level.waits_for_standby(),
         Wait::Snapshot | Wait::Lock | Wait::BufferPin | Wait::ApplyDelay | Wait::Replaying => {
             level == Level::RemoteApply
         }

@@ -1,6 +1,6 @@
 //! All scenarios there are, and how they are found.
 
-use super::{lock, pin, snapshot, special, statement, throughput, Scenario};
+use super::{broken, lock, pin, snapshot, special, statement, throughput, Scenario};
 
 /// All, in the order of their numbers.
 const CATALOG: &[Scenario] = &[
@@ -25,6 +25,16 @@ const CATALOG: &[Scenario] = &[
     special::STANDBY_DOWN,
     special::CANCELLED_WAIT,
     statement::PLAIN_REWRITE,
+    broken::RECEIVER,
+    broken::RECEIVER_FOR_LONG,
+    broken::NETWORK,
+    broken::DISK,
+    broken::JITTER,
+    broken::FLUSH_1,
+    broken::FLUSH_5,
+    broken::FLUSH_40,
+    statement::DROP_LARGE,
+    statement::REWRITE_LARGE,
 ];
 
 /// All scenarios, in the order of their numbers.

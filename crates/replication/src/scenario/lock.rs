@@ -51,5 +51,6 @@ locks to short windows in which the standby has no long transactions, prefer for
 CONCURRENTLY, VACUUM without FULL), let reports run on a standby that is not named in synchronous_standby_names, or commit \
 below remote_apply (SET LOCAL synchronous_commit) while the schema is changed. A finite max_standby_streaming_delay bounds \
 the stall and cancels the reader instead.",
+    on_demand: false,
     control_of: None,
 };

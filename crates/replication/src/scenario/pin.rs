@@ -62,6 +62,7 @@ pub(super) const BY_FREEZE: Scenario = Scenario {
     ],
     teardown: &["DROP TABLE IF EXISTS ledger, payments"],
     advice: ADVICE,
+    on_demand: false,
     control_of: None,
 };
 

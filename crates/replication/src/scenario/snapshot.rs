@@ -66,6 +66,7 @@ pub(super) const BY_VACUUM: Scenario = Scenario {
     expect: EXPECT,
     teardown: &["DROP TABLE IF EXISTS orders"],
     advice: ADVICE,
+    on_demand: false,
     control_of: None,
 };
 
@@ -144,6 +145,7 @@ pub(super) const BY_HASH_INDEX: Scenario = Scenario {
     ],
     teardown: &["DROP TABLE IF EXISTS readings"],
     advice: ADVICE,
+    on_demand: false,
     control_of: None,
 };
 const FILL_READINGS: &str = "INSERT INTO readings SELECT i, 1 FROM generate_series(1, {rows}) i";
@@ -190,6 +192,7 @@ pub(super) const BY_PRUNING: Scenario = Scenario {
     ],
     teardown: &["DROP TABLE IF EXISTS accounts"],
     advice: ADVICE,
+    on_demand: false,
     control_of: None,
 };
 const FILL_ACCOUNTS: &str =

@@ -4,18 +4,18 @@
 use super::{Action, Expect, Holds, Kind, Need, Node, Probe, Scenario, Special, Wait};
 use crate::level::Level;
 
-const PAYMENTS: &[&str] = &[
+pub(super) const PAYMENTS: &[&str] = &[
     "DROP TABLE IF EXISTS documents, payments",
     "CREATE TABLE payments (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, amount bigint NOT NULL)
      WITH (autovacuum_enabled = off)",
 ];
-const PAY: Probe = Probe {
+pub(super) const PAY: Probe = Probe {
     statements: &[(1, "INSERT INTO payments (amount) VALUES ($1::bigint)")],
     draws: &[("1", "100")],
     clients: 8,
     rate_per_s: 100.0,
 };
-const TEARDOWN: &[&str] = &["DROP TABLE IF EXISTS documents, payments"];
+pub(super) const TEARDOWN: &[&str] = &["DROP TABLE IF EXISTS documents, payments"];
 
 pub(super) const CALIBRATION: Scenario = Scenario {
     number: 18,
@@ -36,6 +36,7 @@ pub(super) const CALIBRATION: Scenario = Scenario {
     teardown: TEARDOWN,
     advice: "\
 A standby with recovery_min_apply_delay must not be one of synchronous_standby_names where anybody commits at remote_apply.",
+    on_demand: false,
     control_of: None,
 };
 
@@ -57,6 +58,7 @@ pub(super) const STANDBY_DOWN: Scenario = Scenario {
     advice: "\
 Name more standbys than must answer: synchronous_standby_names = 'ANY 1 (a, b)'. To let commits go on without any, empty \
 synchronous_standby_names and reload; that gives up what it is there for, so let it be decided by somebody.",
+    on_demand: false,
     control_of: None,
 };
 
@@ -86,5 +88,6 @@ pub(super) const CANCELLED_WAIT: Scenario = Scenario {
     advice: "\
 A timeout during COMMIT says nothing about whether it happened: look whether the row is there before doing it again, or make \
 transactions idempotent. A cancelled wait is acknowledged although no standby may have it.",
+    on_demand: false,
     control_of: None,
 };

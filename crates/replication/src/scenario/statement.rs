@@ -46,6 +46,7 @@ pub(super) const AFTER_MIGRATION: Scenario = Scenario {
     advice: "\
 Migrate in small steps and let the standby catch up in between (wait until its replay_lsn has reached \
 pg_current_wal_lsn()), or commit below remote_apply until it has (SET LOCAL synchronous_commit).",
+    on_demand: false,
     control_of: None,
 };
 
@@ -78,6 +79,7 @@ pub(super) const LARGE_TRANSACTION: Scenario = Scenario {
     advice: "\
 Split large transactions; the standby then replays one while the next is made, and what waits for their commits waits for \
 less. A backfill that nobody reads on the standby at once can commit at local.",
+    on_demand: false,
     control_of: None,
 };
 
@@ -110,6 +112,7 @@ pub(super) const DROP_PARTITIONS: Scenario = Scenario {
     advice: "\
 Drop partitions one by one rather than all in one transaction, and commit such DDL at local (SET LOCAL synchronous_commit): \
 nobody waits for it on the standby.",
+    on_demand: false,
     control_of: None,
 };
 
@@ -140,6 +143,7 @@ pub(super) const REWRITE: Scenario = Scenario {
     advice: "\
 Do without user_catalog_table unless an output plugin needs it, drop slots that nobody reads, and rewrite such tables at \
 local (SET LOCAL synchronous_commit) while nobody depends on reads of the standby.",
+    on_demand: false,
     control_of: None,
 };
 
@@ -161,8 +165,31 @@ pub(super) const PLAIN_REWRITE: Scenario = Scenario {
     advice: "\
 A rewrite is replayed as one sequence of new pages: what it takes grows with the table, at every level that waits for the \
 replay. Rewrite at local (SET LOCAL synchronous_commit), or in small parts (pg_repack).",
+    on_demand: false,
     control_of: Some(12),
     ..REWRITE
 };
 const DROP_SLOT: &str =
     "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = 'duramen_lab_rewrite'";
+
+/// As large as in the suite of others that this one is held against.
+pub(super) const DROP_LARGE: Scenario = Scenario {
+    number: 30,
+    name: "drop of a partitioned table, full size",
+    text: "As S11, with 200,000 rows in 50 partitions: what a drop takes grows with the number of files, and hardly with what is \
+           in them.",
+    sizes: &[("rows", 200_000, 20_000), ("partitions", 50, 50)],
+    on_demand: true,
+    ..DROP_PARTITIONS
+};
+
+/// The same.
+pub(super) const REWRITE_LARGE: Scenario = Scenario {
+    number: 31,
+    name: "rewrite of a user catalog table, full size",
+    text: "As S12, with 300,000 rows: the mappings of a rewrite grow with the rows that are newer than what the slot holds back, \
+           and are flushed one after the other before the commit.",
+    sizes: &[("rows", 300_000, 6_000)],
+    on_demand: true,
+    ..REWRITE
+};

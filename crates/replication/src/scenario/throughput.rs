@@ -60,6 +60,7 @@ pub(super) const INDEX_HEAVY: Scenario = Scenario {
     expect: &[Expect::Records("Btree", 300_000, true)],
     teardown: &["DROP TABLE IF EXISTS positions"],
     advice: APPLY_ADVICE,
+    on_demand: false,
     control_of: None,
 };
 
@@ -122,6 +123,7 @@ pub(super) const GIN: Scenario = Scenario {
 Every word of a document is an entry that the replay must make too. Larger pending lists make the merges rarer and each of \
 them longer; fastupdate = off spreads the work over all commits. Index expressions that yield fewer entries, and commit at \
 remote_apply only where a read of the standby must see the commit (SET LOCAL synchronous_commit).",
+    on_demand: false,
     control_of: None,
 };
 
@@ -158,6 +160,7 @@ pub(super) const BULK_INSERT: Scenario = Scenario {
     advice: "\
 Load at synchronous_commit = local or off, in small transactions with pauses, and commit what is urgent below remote_apply \
 meanwhile (SET LOCAL synchronous_commit). Indexes that are made after the load cost the replay less than entries one by one.",
+    on_demand: false,
     control_of: None,
 };
 
@@ -192,6 +195,7 @@ pub(super) const FULL_PAGE_IMAGES: Scenario = Scenario {
     advice: "\
 Rarer checkpoints (checkpoint_timeout, max_wal_size) and wal_compression make less of it, at the price of a longer recovery. \
 full_page_writes must stay on unless the storage cannot tear pages.",
+    on_demand: false,
     control_of: None,
 };
 
@@ -241,6 +245,7 @@ pub(super) const SATURATION: Scenario = Scenario {
     expect: &[Expect::Records("Btree", 300_000, true)],
     teardown: &["DROP TABLE IF EXISTS sensors"],
     advice: APPLY_ADVICE,
+    on_demand: false,
     control_of: None,
 };
 
@@ -279,6 +284,7 @@ pub(super) const FREEZE: Scenario = Scenario {
     advice: "\
 Freeze early and often rather than all at once (autovacuum_freeze_min_age, vacuum_freeze_min_age; COPY ... FREEZE), and let \
 it be throttled (vacuum_cost_delay). wal_compression makes the full-page images smaller.",
+    on_demand: false,
     control_of: None,
 };
 

@@ -7,7 +7,7 @@ use duramen_postgres::Installation;
 use duramen_replication::{
     pair::Pair,
     scenario::{catalog, find, Action, Expect, Holds, Kind, Need, Node, Scenario, Wait},
-    Options,
+    Level, Options,
 };
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
@@ -19,7 +19,7 @@ const SETUP: Duration = Duration::from_secs(10);
 #[test]
 fn all_scenarios_are_there_under_names_of_their_own() {
     let numbers: Vec<u32> = catalog().iter().map(|scenario| scenario.number).collect();
-    assert_eq!(numbers, (1..=21).collect::<Vec<u32>>());
+    assert_eq!(numbers, (1..=31).collect::<Vec<u32>>());
     let names: BTreeSet<&str> = catalog().iter().map(|scenario| scenario.name).collect();
     assert_eq!(names.len(), catalog().len());
     for scenario in catalog() {
@@ -43,7 +43,7 @@ fn scenarios_are_found_by_number_and_by_name() {
             assert_eq!(find(&text).map(|found| found.number), Ok(number), "{text}");
         }
     }
-    for text in ["", "S0", "S22", "SS1", "vacuum"] {
+    for text in ["", "S0", "S99", "SS1", "vacuum"] {
         let said = find(text).map(|found| found.number).expect_err(text);
         assert!(said.contains(&format!("{text:?}")) && said.contains("S20 (cancelled wait)"), "{said}");
     }
@@ -124,6 +124,10 @@ fn every_stall_has_a_cause_with_an_end_and_says_what_must_be_seen() {
         if at(|action| matches!(action, Action::StopStandby)).is_some() {
             assert_eq!(wait, Wait::Absent, "{id}");
             assert!(scenario.needs.contains(&Need::OwnPair), "{id}");
+        } else if scenario.breaks().is_some() {
+            assert!(scenario.needs.contains(&Need::OwnPair), "{id}");
+            let lasts = |quick| scenario.broken_for(quick, Level::RemoteApply, false).expect(&id);
+            assert!(lasts(true) >= Duration::from_secs(2) && lasts(true) <= lasts(false), "{id}");
         } else {
             let hold = at(|action| matches!(action, Action::Hold { .. })).expect(&id);
             let awaits = awaits.unwrap_or_else(|| panic!("{id} does not await the wait"));

@@ -28,7 +28,7 @@ fn pass(samples: Vec<Sample>) -> Pass {
         wal: None,
     };
     Pass {
-        conditions: Conditions { feedback: false, rtt_ms: 0 },
+        conditions: Conditions { feedback: false, rtt_ms: 0, control: false },
         repeat: 0,
         blocks: vec![block],
         blocker: Some(Duration::from_secs(4)),
@@ -73,8 +73,31 @@ fn a_wait_that_is_cut_short_is_expected_for_as_long_as_it_is_let() {
 #[test]
 fn another_wait_is_named() {
     let entry = unmet(&[Expect::Startup(Wait::Lock)], &pass(waiting(0, 4_000, Wait::Snapshot)), &NOW);
-    assert!(entry[0].contains("0.0 s for a reader's lock"), "{entry:?}");
-    assert!(entry[0].contains("it waited for a reader's snapshot for 4.0 s"), "{entry:?}");
+    assert!(
+        entry[0].contains("for 0.0 s it was seen that the startup process waited for a reader's lock"),
+        "{entry:?}"
+    );
+    assert!(entry[0].contains("for 4.0 s the startup process waited for a reader's snapshot"), "{entry:?}");
+}
+
+#[test]
+fn a_control_in_which_something_is_stuck_is_none() {
+    let expect = [Expect::Startup(Wait::Unreceived), Expect::StallsFrom(Level::RemoteWrite)];
+    let stuck = |from, to| -> Vec<Sample> {
+        let seen = waiting(from, to, Wait::Unreceived).into_iter();
+        seen.map(|sample| Sample { stuck: sample.wait, wait: None, ..sample }).collect()
+    };
+    let broken = pass(stuck(0, 4_000));
+    assert_eq!(unmet(&expect, &broken, &NOW), [""; 0]);
+    assert_eq!(unmet(&expect, &pass(Vec::new()), &NOW).len(), 1, "what is to be broken was not");
+    let control = |samples| {
+        let mut control = pass(samples);
+        control.conditions.control = true;
+        unmet(&expect, &control, &NOW)
+    };
+    assert_eq!(control(Vec::new()), [""; 0]);
+    let found = control(stuck(0, 4_000));
+    assert!(found.len() == 1 && found[0].contains("although nothing was broken"), "{found:?}");
 }
 
 #[test]

@@ -6,17 +6,18 @@ use duramen_base::entropy;
 use duramen_measure::evidence::{Check, Evidence, Severity, Verdict};
 use duramen_measure::statistics;
 use duramen_measure::target::{Outcome as Met, Standing};
-use duramen_replication::findings;
+use duramen_replication::figures::add;
 use duramen_replication::outcome::{Block, Gap, Outcome};
 use duramen_replication::scenario::Wait;
 use duramen_replication::summary::{Summary, SAMPLES};
 use duramen_replication::targets::standings;
+use duramen_replication::{checks, findings};
 use duramen_replication::{Level, Options, Replication};
 use duramen_reports::suite::Suite as _;
 
 use super::synthetic::{
-    closed, evidence, evidence_on, evidence_with, latency, ms, open, outcome, pass, saturation, stall,
-    stall_pass, whole, PLAIN,
+    closed, evidence, evidence_on, evidence_with, host, latency, ms, open, outcome, pass, saturation, stall,
+    stall_pass, whole, CONTROL, PLAIN,
 };
 
 fn check<'a>(evidence: &'a Evidence, name: &str) -> &'a Check {
@@ -135,7 +136,7 @@ fn conditions_are_told_apart_by_their_names() {
     assert!((p50(&evidence, "stall_total_s/S2/remote_apply") - 6.0).abs() < 0.05);
     assert_eq!(evidence.measurement("stall_s/S2/remote_apply").unwrap().count, 3);
     let far = Outcome { passes: vec![pass(super::synthetic::PLAIN, 0, vec![])], ..outcome(1, vec![]) };
-    let conditions = duramen_replication::outcome::Conditions { feedback: false, rtt_ms: 20 };
+    let conditions = duramen_replication::outcome::Conditions { feedback: false, rtt_ms: 20, control: false };
     let passes = vec![pass(conditions, 0, vec![closed(Level::RemoteWrite, 25.0)])];
     let evidence = evidence_on(18, &[Outcome { passes, ..far }], &[]);
     assert!(p50(&evidence, "latency_ms/S1/remote_write/rtt=20") > 24.0);
@@ -212,6 +213,13 @@ fn what_depends_on_the_version_is_expected_by_version() {
         check(&evidence, "direction/S9").passed
     };
     assert_eq!([passed(18, &with), passed(15, &without)], [true, true]);
+    let mechanism = |major, outcome: &Outcome| {
+        let evidence = evidence_on(major, std::slice::from_ref(outcome), &[]);
+        check(&evidence, "mechanism/S9").detail.clone()
+    };
+    assert!(mechanism(18, &with).contains("seen in all 12 passes"), "{}", mechanism(18, &with));
+    let absent = mechanism(15, &without);
+    assert!(absent.contains("absent in all 12 passes") && !absent.contains("seen"), "{absent}");
     assert_eq!([passed(18, &without), passed(15, &with)], [false, false]);
 }
 
@@ -486,4 +494,78 @@ fn what_feedback_does_is_told_also_when_the_servers_are_never_near() {
     let mut outcome = stall(2, Wait::Snapshot, 6.0, 0.0);
     outcome.passes.iter_mut().for_each(|pass| pass.conditions.rtt_ms = 5);
     assert!(has(&evidence(&[outcome]), "feedback_prevents_stall"));
+}
+
+/// What is broken in the passes of S22; in its control nothing is.
+fn broken(control_stalls: bool) -> Outcome {
+    let stuck = |conditions, level, stall| {
+        let mut pass = stall_pass(conditions, 0, level, stall);
+        for sample in &mut pass.samples {
+            (sample.stuck, sample.wait) = (sample.wait.take(), None);
+            sample.waiting_sessions = 1;
+        }
+        pass
+    };
+    let stall = Some((Wait::Unreceived, 6.0));
+    let passes = vec![
+        stuck(CONTROL, Level::RemoteApply, stall.filter(|_| control_stalls)),
+        stuck(PLAIN, Level::Local, None),
+        stuck(PLAIN, Level::RemoteWrite, stall),
+        stuck(PLAIN, Level::RemoteApply, stall),
+    ];
+    outcome(22, passes)
+}
+
+#[test]
+fn a_control_stands_apart_and_must_not_stall() {
+    let evidence = evidence(&[broken(false)]);
+    let direction = check(&evidence, "direction/S22");
+    assert!(direction.passed, "{direction:?}");
+    assert!(direction.detail.contains("remote_apply in the control did not stall"), "{direction:?}");
+    let mechanism = check(&evidence, "mechanism/S22");
+    assert!(mechanism.detail.contains("seen in 3 passes, and absent in the 1"), "{mechanism:?}");
+    let longest = |name: &str| evidence.measurement(name).map(|figure| figure.max);
+    assert_eq!(longest("stall_s/S22/remote_apply"), Some(6.0));
+    assert_eq!(longest("stall_s/S22/remote_apply/control"), Some(0.0));
+    let summary = Summary::from_evidence(&evidence);
+    let seen = &summary.scenarios[0].seen;
+    assert_eq!(seen.iter().map(|seen| seen.control).collect::<Vec<_>>(), [false, true]);
+    assert!(seen[0].stuck_s["not received"] > 10.0 && seen[1].stuck_s.is_empty(), "{seen:?}");
+    let found = findings::find(&summary);
+    let stall = found.iter().find(|found| found.rule == "stall_not_received").expect("it is told");
+    assert!(stall.text.contains("while the standby was connected and did not write"), "{stall:?}");
+    assert!(stall.text.contains("wal_sender_timeout"), "{stall:?}");
+
+    assert!(!check(&self::evidence(&[broken(true)]), "direction/S22").passed);
+}
+
+#[test]
+fn where_others_may_acknowledge_commits_they_need_not_stop() {
+    for (stall_s, is_optional, expected) in [(0.0, true, true), (6.0, true, true), (0.0, false, false)] {
+        let outcome = stall(2, Wait::Snapshot, stall_s, 0.0);
+        let mut evidence = Evidence::new("replication", host());
+        evidence.configure(checks::OPTIONAL, is_optional);
+        let options = Options::new("unused", "unused");
+        add(&[outcome], &[], &options, &mut entropy::rng(7), &mut evidence);
+        assert_eq!(check(&evidence, "direction/S2").passed, expected, "{stall_s} {is_optional}");
+        let found = findings::of_document(&evidence);
+        assert_eq!(found.iter().any(|found| found.rule == "others_acknowledge"), is_optional);
+    }
+}
+
+/// Two blocks with a delay of 50 ms and two without, as in a quick run: the interval of two values that differ holds zero.
+#[test]
+fn a_delay_that_was_measured_is_not_called_undetectable() {
+    let block =
+        |delay_ms, median_ms| Block { apply_delay: ms(delay_ms), ..open(Level::RemoteApply, median_ms) };
+    let blocks = vec![block(50.0, 51.0), block(0.0, 1.0), block(0.0, 45.0), block(50.0, 75.0)];
+    let evidence = evidence(&[outcome(18, vec![pass(PLAIN, 0, blocks)])]);
+    let summary = Summary::from_evidence(&evidence);
+    let interval = summary.interval("added_ms/S18").expect("two values have one");
+    assert!(interval.low < 0.0 && interval.high > 50.0, "{interval:?}");
+    let standing = standings(&evidence).into_iter().find(|standing| standing.name == "calibration_error_ms");
+    assert_eq!(standing.expect("it has a target").outcome, Met::Met);
+    let text = duramen_replication::table::print_table(&evidence);
+    assert!(!text.contains("no detectable difference"), "{text}");
+    assert!(findings::find(&summary).iter().all(|found| found.rule != "no_detectable_difference"));
 }

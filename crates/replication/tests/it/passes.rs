@@ -141,6 +141,74 @@ async fn every_other_thing_that_stops_commits_is_named_for_what_it_is() {
     }
 }
 
+/// Something is broken, and named; in the control and at the level that does not wait, nothing stops.
+async fn broken(number: u32, causes: &[Wait], majors: &[u32]) {
+    for major in majors {
+        let measured = quick(&[number], |options| options.major = Some(*major)).await;
+        let outcome = &measured.outcomes[0];
+        assert_eq!(outcome.failed, None, "{major}: S{number}");
+        let mut controls = 0;
+        for pass in &outcome.passes {
+            let (level, control) = (pass.blocks[0].level, pass.conditions.control);
+            let what = format!("{major}: S{number} {level}, control: {control}");
+            assert_eq!(pass.unmet, [""; 0], "{what}");
+            controls += usize::from(control);
+            if control || level < Level::RemoteWrite {
+                assert_eq!(stall(pass), None, "{what}");
+                assert!(pass.blocks[0].committed > 100, "{what}");
+                continue;
+            }
+            let (length, cause) = stall(pass).unwrap_or_else(|| panic!("{what}: commits went on"));
+            eprintln!("{what}: a stall of {length:?} ({cause:?}) by {:?}", pass.blocker);
+            assert!(causes.contains(&cause), "{what}: {cause:?}");
+            assert!(length >= pass.blocker.unwrap().mul_f64(0.9), "{what}: {length:?} {:?}", pass.blocker);
+        }
+        assert_eq!(controls, 1);
+    }
+}
+
+#[tokio::test]
+async fn a_receiver_that_hangs_is_named() {
+    broken(22, &[Wait::Unreceived], &super::user::majors()).await;
+    broken(23, &[Wait::Unreceived], &super::user::majors()[..1]).await;
+}
+
+#[tokio::test]
+async fn a_network_that_carries_nothing_is_named_and_then_the_standby_that_was_given_up() {
+    broken(24, &[Wait::Absent], &super::user::majors()).await;
+}
+
+#[tokio::test]
+async fn a_disk_that_is_frozen_is_named() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("only root may freeze a file system");
+        return;
+    }
+    broken(25, &[Wait::Unflushed], &super::user::majors()).await;
+}
+
+/// In the control nothing is slow.
+#[tokio::test]
+async fn what_is_slow_on_the_way_is_seen_and_not_in_the_control() {
+    let is_root = rustix::process::geteuid().is_root();
+    for number in [26, 27, 28, 29].into_iter().filter(|number| *number == 26 || is_root) {
+        for major in super::user::majors() {
+            let measured = quick(&[number], |options| {
+                (options.levels, options.major) = (Some(vec![Level::RemoteWrite, Level::On]), Some(major));
+            })
+            .await;
+            let outcome = &measured.outcomes[0];
+            assert_eq!(outcome.failed, None, "{major}: S{number}");
+            let controls: Vec<bool> = outcome.passes.iter().map(|pass| pass.conditions.control).collect();
+            assert_eq!(controls.iter().filter(|control| **control).count(), 1, "{controls:?}");
+            for pass in &outcome.passes {
+                let control = pass.conditions.control;
+                assert_eq!(pass.unmet, [""; 0], "{major}: S{number}, control: {control}");
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn readers_are_ended_when_the_standby_is_not_to_wait_for_them() {
     for (delay_ms, stops) in [(0, false), (1_500, true)] {

@@ -62,6 +62,49 @@ fn a_byte_takes_the_round_trip_and_a_change_counts_at_once() {
 }
 
 #[test]
+fn a_proxy_that_is_blocked_keeps_connections_and_loses_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("proxy");
+    let proxy = Proxy::start(&path, &echo(dir.path())).unwrap();
+    let mut stream = UnixStream::connect(&path).unwrap();
+    round_trip(&stream);
+    proxy.block(true);
+    let mut later = UnixStream::connect(&path).unwrap();
+    for stream in [&mut stream, &mut later] {
+        stream.write_all(b"x").unwrap();
+        stream.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+        let kind = stream.read(&mut [0]).unwrap_err().kind();
+        assert!(matches!(kind, std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut), "{kind:?}");
+    }
+    proxy.block(false);
+    for stream in [&mut stream, &mut later] {
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let mut read = [0];
+        stream.read_exact(&mut read).unwrap();
+        assert_eq!(&read, b"x");
+    }
+}
+
+#[test]
+fn jitter_keeps_the_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("proxy");
+    let proxy = Proxy::start(&path, &echo(dir.path())).unwrap();
+    proxy.set_jitter(Duration::from_millis(20));
+    let mut stream = UnixStream::connect(&path).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    for byte in 0..100 {
+        stream.write_all(&[byte]).unwrap();
+        thread::sleep(Duration::from_millis(1));
+    }
+    let mut read = [0; 100];
+    stream.read_exact(&mut read).unwrap();
+    assert!(read.into_iter().eq(0..100), "{read:?}");
+    proxy.set_jitter(Duration::ZERO);
+    round_trip(&stream);
+}
+
+#[test]
 fn ten_megabytes_pass_at_once_whole_and_in_order() {
     const LENGTH: usize = 10 << 20;
     let dir = tempfile::tempdir().unwrap();

@@ -5,6 +5,7 @@ use std::time::Duration;
 use duramen_base::entropy;
 use duramen_replication::outcome::{Gap, Sample};
 use duramen_replication::pass::sample::is_working;
+use duramen_replication::pass::stage::{stuck, BUSY};
 use duramen_replication::pass::stall::{gaps, APART, EVIDENCE, LEAST};
 use duramen_replication::scenario::Wait;
 use duramen_replication::Level;
@@ -95,10 +96,104 @@ fn the_replay_is_no_cause_for_commits_that_do_not_wait_for_it() {
             assert_eq!(cause_at(wait, level), expected, "{wait:?} {level}");
         }
     }
-    for level in Level::ALL {
-        let expected = level.waits_for_standby().then_some(Wait::Absent);
-        assert_eq!(cause_at(Wait::Absent, level), expected, "{level}");
+    for wait in [Wait::Absent, Wait::Unreceived, Wait::Unflushed] {
+        for level in Level::ALL {
+            let expected = level.waits_for_standby().then_some(wait);
+            assert_eq!(cause_at(wait, level), expected, "{wait:?} {level}");
+        }
     }
+}
+
+/// Samples 100 ms apart, of which only some positions move: flushed on the primary, written and flushed on the standby.
+fn stages(count: u64, moves: [bool; 3], receiver: Option<&str>) -> Vec<Sample> {
+    let mut samples: Vec<Sample> = Vec::new();
+    for step in 0..count {
+        let at = |which: usize| 1_000 + if moves[which] { step * 100 } else { 0 };
+        let mut sample = Sample {
+            at: ms(step * 100),
+            flushed_lsn: at(0) + 60,
+            written_lsn: at(1) + 30,
+            kept_lsn: at(2),
+            synchronous: true,
+            waiting_sessions: 1,
+            receiver: receiver.map(str::to_owned),
+            ..Sample::default()
+        };
+        sample.stuck = samples.last().and_then(|last| stuck(last, &sample));
+        samples.push(sample);
+    }
+    samples
+}
+
+#[test]
+fn the_stage_that_stands_still_is_told() {
+    let waits = Some("Activity:WalReceiverMain");
+    for (moves, receiver, expected) in [
+        ([true, true, true], waits, None),
+        // The network, or a receiver that hangs: also if all sessions wait and nothing new is written.
+        ([true, false, true], waits, Some(Wait::Unreceived)),
+        ([false, false, true], waits, Some(Wait::Unreceived)),
+        // A standby that was not read, or has no receiver any more, while the primary still has it.
+        ([true, false, true], None, Some(Wait::Unreceived)),
+        // The disk: nothing is written, and the receiver does not wait for the network.
+        ([true, false, true], Some("IO:WalSync"), Some(Wait::Unflushed)),
+        ([true, false, true], Some("IO:WALWrite"), Some(Wait::Unflushed)),
+        ([true, false, true], Some(BUSY), Some(Wait::Unflushed)),
+        // Written and not flushed.
+        ([true, true, false], waits, Some(Wait::Unflushed)),
+        ([true, false, false], waits, Some(Wait::Unflushed)),
+    ] {
+        // What moves 100 in a step is never behind by less than that.
+        let seen = stages(20, moves, receiver);
+        assert_eq!(seen[0].stuck, None, "one sample shows nothing that stands still");
+        for sample in &seen[1..] {
+            assert_eq!(sample.stuck, expected, "{moves:?} {receiver:?}");
+        }
+        let found = gaps(&[], ms(0), ms(2_000), &seen, Level::RemoteWrite);
+        assert_eq!(found[0].cause, expected, "{moves:?} {receiver:?}");
+    }
+}
+
+#[test]
+fn a_stage_with_nothing_to_do_stands_still_and_is_not_stuck() {
+    let idle = Sample {
+        flushed_lsn: 500,
+        written_lsn: 500,
+        kept_lsn: 500,
+        synchronous: true,
+        receiver: Some("Activity:WalReceiverMain".to_owned()),
+        ..Sample::default()
+    };
+    assert_eq!(stuck(&idle, &idle), None);
+    // What was flushed only just now could not have been written before.
+    assert_eq!(stuck(&idle, &Sample { flushed_lsn: 600, ..idle.clone() }), None);
+    let behind = Sample { flushed_lsn: 600, ..idle.clone() };
+    assert_eq!(stuck(&behind, &behind), Some(Wait::Unreceived));
+    // A primary that has no standby, or has only just got one, says so.
+    let gone = Sample { synchronous: false, ..behind.clone() };
+    assert_eq!((stuck(&gone, &behind), stuck(&behind, &gone)), (None, None));
+}
+
+/// Commits that stop for something else are not held up by the standby, whatever its WAL does.
+#[test]
+fn a_stage_that_is_stuck_is_a_cause_only_while_sessions_wait_for_the_standby() {
+    let mut seen = stages(20, [true, false, true], None);
+    let cause_at = |seen: &[Sample], level| gaps(&[], ms(0), ms(2_000), seen, level)[0].cause;
+    for level in Level::ALL {
+        let expected = level.waits_for_standby().then_some(Wait::Unreceived);
+        assert_eq!(cause_at(&seen, level), expected, "{level}");
+    }
+    seen.iter_mut().for_each(|sample| sample.waiting_sessions = 0);
+    assert_eq!(cause_at(&seen, Level::RemoteWrite), None);
+}
+
+/// A reader is in the way of the replay as well, but nothing arrives that could be replayed.
+#[test]
+fn what_is_stuck_first_on_the_way_is_told() {
+    let mut seen = stages(20, [true, false, true], None);
+    seen.iter_mut().for_each(|sample| sample.wait = Some(Wait::Snapshot));
+    let cause = gaps(&[], ms(0), ms(2_000), &seen, Level::RemoteApply)[0].cause;
+    assert_eq!(cause, Some(Wait::Unreceived));
 }
 
 #[test]

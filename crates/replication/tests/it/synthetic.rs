@@ -11,8 +11,10 @@ use duramen_replication::outcome::{Block, Conditions, Gap, Outcome, Pass, Sample
 use duramen_replication::scenario::Wait;
 use duramen_replication::{checks, Level, Options};
 
-pub(crate) const PLAIN: Conditions = Conditions { feedback: false, rtt_ms: 0 };
-pub(crate) const FEEDBACK: Conditions = Conditions { feedback: true, rtt_ms: 0 };
+pub(crate) const PLAIN: Conditions = Conditions { feedback: false, rtt_ms: 0, control: false };
+pub(crate) const FEEDBACK: Conditions = Conditions { feedback: true, rtt_ms: 0, control: false };
+
+pub(crate) const CONTROL: Conditions = Conditions { feedback: false, rtt_ms: 0, control: true };
 
 pub(crate) fn host() -> Host {
     Host {
@@ -155,7 +157,7 @@ pub(crate) fn stall_pass(
         Wait::Lock => "Lock:relation",
         Wait::BufferPin => "BufferPin:BufferPin",
         Wait::ApplyDelay => "Timeout:RecoveryApplyDelay",
-        Wait::Absent => "absent",
+        Wait::Absent | Wait::Unreceived | Wait::Unflushed => "absent",
         Wait::Replaying => "IO:WalRead",
     };
     let samples = (0..100).map(|sample| {
