@@ -69,7 +69,10 @@ impl Suite for Replication {
         let line = |of: &scenario::Scenario| Scenario {
             id: format!("S{}", of.number),
             name: of.name.to_owned(),
-            what: of.text.to_owned(),
+            what: match of.on_demand {
+                true => format!("{} Only run if it is named.", of.text),
+                false => of.text.to_owned(),
+            },
         };
         scenario::catalog().iter().map(line).collect()
     }

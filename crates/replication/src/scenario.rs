@@ -326,7 +326,7 @@ pub enum Expect {
     /// At least enough samples for a cause saw it.
     Seen(Wait),
     /// In half of the samples with a load, writing on the standby lags by so many milliseconds at least; in a control, by
-    /// less.
+    /// less, or by less than 5 ms.
     WriteLag(f64),
     /// As `WriteLag`, for flushing behind writing.
     FlushLag(f64),

@@ -16,6 +16,7 @@ Examples:
   duramen lab run replication S2 S7 S8 --feedback off,on
   duramen lab run replication S1 --levels off,local,remote_write,on,remote_apply --rtt-ms 0,5,20
   duramen lab run replication S14 --repeats 5
+  duramen lab run replication S22 S23 S24 S25 --quick
   duramen lab run replication --quick --source app
   duramen lab run replication S2 --primary 'host=a user=postgres' --standby 'host=b user=postgres'
 
@@ -28,7 +29,8 @@ Exit status: 1 when a check failed, 3 when the mechanism under test did not happ
 
 #[derive(Debug, Args)]
 pub(crate) struct Replication {
-    /// Which scenarios, by number or name, as S2 [default: all]
+    /// Which scenarios, by number or name, as S2 [default: all that `duramen lab list replication`
+    /// does not say are only run if named]
     #[arg(value_name = "SCENARIO", value_parser = number)]
     scenarios: Vec<u32>,
     /// off, local, remote_write (rw), on (remote_flush), remote_apply (ra) [default: remote_write,on,remote_apply; with

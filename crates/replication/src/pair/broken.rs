@@ -55,7 +55,9 @@ pub(in super::super) struct Broken<'a> {
 
 enum What {
     /// A guardian that puts it right when it is let go.
-    Guarded(Guardian),
+    Guarded {
+        _guardian: Guardian,
+    },
     Network(Arc<Own>),
 }
 
@@ -179,7 +181,7 @@ impl Pair {
     pub(in super::super) async fn breaks(&self, what: Breakage) -> Result<Broken<'_>, SuiteError> {
         let own = self.own()?;
         let what = match what {
-            Breakage::Receiver => What::Guarded(self.stop_receiver(&own).await?),
+            Breakage::Receiver => What::Guarded { _guardian: self.stop_receiver(&own).await? },
             Breakage::Network | Breakage::Jitter(_) => {
                 let proxy = own
                     .proxy()
@@ -191,8 +193,8 @@ impl Pair {
                 }
                 broken
             }
-            Breakage::Flush(ms) => What::Guarded(self.slow_flush(&own, ms).await?),
-            Breakage::Disk => What::Guarded(blocking(move || own.freeze_disk()).await?),
+            Breakage::Flush(ms) => What::Guarded { _guardian: self.slow_flush(&own, ms).await? },
+            Breakage::Disk => What::Guarded { _guardian: blocking(move || own.freeze_disk()).await? },
         };
         Ok(Broken { pair: self, what })
     }

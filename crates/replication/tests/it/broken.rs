@@ -11,6 +11,8 @@ use std::path::Path;
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(120);
+/// Whether something is seen to be broken in a folder.
+type Seen = fn(&Path) -> bool;
 /// Tells the process to run a scenario in this folder until it is killed: `DIR NUMBER`.
 const RUN: &str = "DURAMEN_TEST_BREAK";
 
@@ -65,7 +67,7 @@ async fn what_is_broken_is_put_right_when_its_run_is_killed() {
         return run(Path::new(dir), number.parse().unwrap()).await;
     }
     let is_root = rustix::process::geteuid().is_root();
-    let broken: [(u32, fn(&Path) -> bool); 2] = [(22, has_stopped), (25, is_frozen)];
+    let broken: [(u32, Seen); 2] = [(22, has_stopped), (25, is_frozen)];
     for (number, is_broken) in broken.into_iter().filter(|(number, _)| *number != 25 || is_root) {
         let dir = folder();
         let place = dir.path().canonicalize().unwrap();

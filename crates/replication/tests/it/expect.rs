@@ -101,6 +101,22 @@ fn a_control_in_which_something_is_stuck_is_none() {
 }
 
 #[test]
+fn a_stage_that_is_made_slow_lags_and_in_the_control_no_longer_than_by_itself() {
+    let lagging = |expect, write_ms, flush_ms, control| {
+        let lags = |sample| Sample { write_lag_ms: Some(write_ms), flush_lag_ms: Some(flush_ms), ..sample };
+        let mut pass = pass(waiting(0, 1_000, Wait::Replaying).into_iter().map(lags).collect());
+        pass.conditions.control = control;
+        unmet(&[expect], &pass, &NOW).is_empty()
+    };
+    let (write, flush) = (Expect::WriteLag(20.0), Expect::FlushLag(1.0));
+    assert_eq!([lagging(write, 21.0, 22.0, false), lagging(write, 19.0, 60.0, false)], [true, false]);
+    assert_eq!([lagging(write, 19.0, 60.0, true), lagging(write, 21.0, 22.0, true)], [true, false]);
+    assert_eq!([lagging(flush, 9.0, 10.1, false), lagging(flush, 9.0, 9.5, false)], [true, false]);
+    assert_eq!([lagging(flush, 9.0, 13.0, true), lagging(flush, 9.0, 15.0, true)], [true, false]);
+    assert_eq!(unmet(&[flush], &pass(Vec::new()), &NOW).len(), 1, "nothing is known");
+}
+
+#[test]
 fn a_sampler_that_slept_does_not_count_what_it_has_not_seen() {
     let mut samples = waiting(0, 200, Wait::Snapshot);
     samples.extend(waiting(5_000, 100, Wait::Snapshot));
