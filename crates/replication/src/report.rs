@@ -137,6 +137,9 @@ fn what_was_seen(entry: &ScenarioSummary, seen: &Seen) -> Vec<Vec<String>> {
     for (wait, seconds) in &seen.startup_s {
         row(format!("startup process in {wait}"), format!("{} s", number(*seconds)));
     }
+    for (stage, seconds) in &seen.stuck_s {
+        row(format!("WAL stuck before the replay: {stage}"), format!("{} s", number(*seconds)));
+    }
     for (record, samples) in &seen.held_up_at {
         row(format!("replay held up at {record}"), format!("{samples} samples"));
     }
