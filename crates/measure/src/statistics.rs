@@ -118,6 +118,21 @@ impl Estimate {
         Some(Self { centre, error, freedom, ratios: Vec::new() })
     }
 
+    /// A centre whose standard error is known, with its degrees of freedom: Student's t. `None` if there are no degrees of
+    /// freedom, or what is given is not finite.
+    ///
+    /// ```
+    /// use duramen_measure::statistics::Estimate;
+    ///
+    /// let faster = Estimate::of_known(-0.1, 0.02, 11).expect("it is finite");
+    /// assert!(faster.p_value() < 0.001 && faster.interval(0.95).excludes(0.0));
+    /// ```
+    #[must_use]
+    pub fn of_known(centre: f64, error: f64, freedom: u32) -> Option<Self> {
+        let is_one = centre.is_finite() && error.is_finite() && error >= 0.0 && freedom > 0;
+        is_one.then_some(Self { centre, error, freedom, ratios: Vec::new() })
+    }
+
     /// The difference `mean(b) - mean(a)` of two groups of independent values.
     /// `None` if a group has fewer than two values, or one that is not finite.
     #[must_use]
