@@ -2035,7 +2035,7 @@ export interface components {
              * @description The segment: the tries since one baseline.
              */
             segment: number;
-            /** @description What holds: `keep`, `discard`, `crash`, `checks failed`, `invalid` or `inconclusive`; absent while it is open. */
+            /** @description What holds: `keep`, `discard`, `crash`, `checks failed`, `invalid`, `suspicious` or `inconclusive`; absent while it is open. */
             verdict?: string | null;
         };
         /**

@@ -32,7 +32,7 @@ export const DIFFERENCES: Record<LabDifference, Said> = {
 /** The verdict on a try. */
 export function ofTry(verdict: string | null | undefined): Said {
   if (verdict === null || verdict === undefined) return ["plain", "open"];
-  const tones: Record<string, Said[0]> = { keep: "good", discard: "plain", inconclusive: "doubt", invalid: "bad", crash: "bad", "checks failed": "bad" };
+  const tones: Record<string, Said[0]> = { keep: "good", discard: "plain", inconclusive: "doubt", suspicious: "doubt", invalid: "bad", crash: "bad", "checks failed": "bad" };
   return [tones[verdict] ?? "plain", verdict === "keep" ? "kept" : verdict === "discard" ? "discarded" : verdict];
 }
 

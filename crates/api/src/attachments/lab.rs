@@ -534,7 +534,7 @@ pub struct LabTry {
     /// When it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<Timestamp>,
-    /// What holds: `keep`, `discard`, `crash`, `checks failed`, `invalid` or `inconclusive`; absent while it is open.
+    /// What holds: `keep`, `discard`, `crash`, `checks failed`, `invalid`, `suspicious` or `inconclusive`; absent while it is open.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verdict: Option<String>,
     /// Why, in words.
