@@ -9,7 +9,7 @@
 //! of one side differ, never from how the sides do: it cannot be used to repeat what did not come out well.
 
 use crate::event::{Sample, Side, RUNS_PER_BLOCK};
-use crate::spec::Spec;
+use crate::spec::{Scale, Spec};
 use std::collections::BTreeMap;
 
 /// A block is taken so many times at most. If it was disturbed each time, the last one counts.
@@ -54,6 +54,12 @@ impl<'a> Takes<'a> {
         whole.iter().find(|take| !self.is_disturbed(scale, **take)).or(whole.last()).copied()
     }
 
+    /// Whether a block of the plan is there, and is not to be retaken any more.
+    #[must_use]
+    pub(crate) fn is_settled(&self, scale: &'a str, block: u32) -> bool {
+        self.counting(scale, block).is_some() && self.next(scale, block).is_none()
+    }
+
     fn runs(&self, scale: &'a str, block: u32) -> &[&'a Sample] {
         self.blocks.get(&(scale, block)).map_or(&[], Vec::as_slice)
     }
@@ -79,6 +85,14 @@ impl<'a> Takes<'a> {
     }
 }
 
+/// How many blocks of the plan, from the first on, are there at each of these scales and not to be retaken any more.
+#[must_use]
+pub(crate) fn settled(spec: &Spec, scales: &[Scale], samples: &[Sample]) -> u32 {
+    let takes = Takes::new(spec, samples);
+    let blocks = 0..spec.measure.quads;
+    blocks.take_while(|block| scales.iter().all(|scale| takes.is_settled(&scale.name, *block))).count() as u32
+}
+
 /// The samples that count, under the numbers of the plan.
 #[must_use]
 pub fn counted(spec: &Spec, samples: &[Sample]) -> Vec<Sample> {
@@ -90,6 +104,19 @@ pub fn counted(spec: &Spec, samples: &[Sample]) -> Vec<Sample> {
     };
     let renumbered = |sample: &Sample| Sample { quad: slot(spec, sample.quad), ..sample.clone() };
     samples.iter().filter(counts).map(renumbered).collect()
+}
+
+/// Whether two runs, one of each side, differ in a sentinel by more than its tolerance.
+pub(crate) fn is_apart(spec: &Spec, one: &Sample, other: &Sample) -> bool {
+    let figure = |sample: &Sample, metric: &str| sample.metrics.get(metric).copied();
+    spec.sentinels.iter().any(|sentinel| {
+        match (figure(one, &sentinel.metric), figure(other, &sentinel.metric)) {
+            (Some(one), Some(other)) => {
+                (one - other).abs() > one.min(other).abs() * sentinel.tolerance_percent / 100.0
+            }
+            _ => false,
+        }
+    })
 }
 
 /// Which sentinel shows that a block was disturbed, and by how much it differs between two runs of one side: a

@@ -31,6 +31,9 @@ pub enum Event {
         seed: u64,
         /// The machine.
         host: Box<Host>,
+        /// When its tries are looked at. Logs of before there was a choice do not say.
+        #[serde(default, skip_serializing_if = "Design::is_fixed")]
+        design: Design,
     },
     /// One run of the command.
     Sample(Sample),
@@ -74,6 +77,13 @@ pub enum Event {
         passed: bool,
         /// The end of what it printed.
         detail: String,
+    },
+    /// What held-out scales stand for in one confirmation or replay was drawn, after that began.
+    Drawn {
+        /// What it is for.
+        purpose: Purpose,
+        /// The values by the name of the scale.
+        values: BTreeMap<String, String>,
     },
     /// A try ended.
     TryEnded {
@@ -263,6 +273,28 @@ pub enum Verdict {
     Invalid,
     /// The samples do not tell.
     Inconclusive,
+    /// It is better where that can be seen, and not at a scale that was held out.
+    Suspicious,
+}
+
+/// When the tries of a segment are looked at.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Design {
+    /// Once, when all blocks are there.
+    #[default]
+    Fixed,
+    /// After each block, until it is clear. See [`looks`](crate::verdict::looks).
+    Looks,
+}
+
+impl Design {
+    /// What logs that do not say it have.
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+    fn is_fixed(&self) -> bool {
+        *self == Self::Fixed
+    }
 }
 
 /// A computed verdict with its reasons.
@@ -282,6 +314,21 @@ pub struct Judgement {
     pub alpha: f64,
     /// Whether new samples at all scales, held-out ones included, agreed. Absent if it did not come to that.
     pub confirmed: Option<bool>,
+    /// How far it was measured, where it may end before all blocks are there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extent: Option<Extent>,
+}
+
+/// How far something was measured before it was judged.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Extent {
+    /// How many blocks it took. None is a single pair of runs.
+    pub quads: u32,
+    /// How many it might have taken.
+    pub of: u32,
+    /// The least gain, as a share, that would have been seen in nine of ten cases. Absent where one was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detectable: Option<f64>,
 }
 
 /// A relative change with its interval. Less than zero is better, whichever direction the figure has.

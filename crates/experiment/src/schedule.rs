@@ -17,6 +17,9 @@ use crate::spec::{Scale, Spec};
 use duramen_base::entropy;
 use std::collections::BTreeSet;
 
+/// The runs of a pair: one of each side.
+const RUNS_PER_PAIR: u32 = 2;
+
 /// A run that is to be done.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Run {
@@ -39,9 +42,29 @@ pub struct Run {
 /// a replay.
 #[must_use]
 pub fn plan(spec: &Spec, seed: u64, purpose: Purpose, scales: &[Scale]) -> Vec<Run> {
+    drawn(spec.measure.quads, seed, purpose, scales, drawn_starts)
+}
+
+/// The same for a segment whose tries are looked at after each block, so that any number of blocks may be all: of every two
+/// of a scale, one begins with the base. The noise floor has blocks of its own number.
+#[must_use]
+pub fn plan_of_looks(spec: &Spec, seed: u64, purpose: Purpose, scales: &[Scale]) -> Vec<Run> {
+    let blocks = match purpose {
+        Purpose::Noise(_) => spec.measure.noise_quads(),
+        _ => spec.measure.quads,
+    };
+    drawn(blocks, seed, purpose, scales, starts_by_two)
+}
+
+fn drawn(
+    blocks: u32,
+    seed: u64,
+    purpose: Purpose,
+    scales: &[Scale],
+    draw: fn(u32, &mut fastrand::Rng) -> Vec<Side>,
+) -> Vec<Run> {
     let mut rng = entropy::rng(seed_of(seed, purpose));
-    let blocks = spec.measure.quads;
-    let starts: Vec<Vec<Side>> = scales.iter().map(|_| drawn_starts(blocks, &mut rng)).collect();
+    let starts: Vec<Vec<Side>> = scales.iter().map(|_| draw(blocks, &mut rng)).collect();
     let mut order: Vec<usize> = (0..scales.len()).collect();
     let mut runs = Vec::with_capacity(scales.len() * blocks as usize * RUNS_PER_BLOCK as usize);
     for block in 0..blocks {
@@ -76,6 +99,21 @@ pub fn remaining(spec: &Spec, plan: &[Run], samples: &[Sample]) -> Vec<Run> {
     plan.iter().filter_map(retake).collect()
 }
 
+/// What comes next of a plan that may end after each block, up to the next look: a block at all scales, then what of it is
+/// to be retaken; where `by_pairs`, of the first block a pair first. Empty when all blocks are there. All samples must be of
+/// the plan's purpose.
+#[must_use]
+pub fn next(spec: &Spec, plan: &[Run], samples: &[Sample], by_pairs: bool) -> Vec<Run> {
+    let blocks = plan.iter().map(|run| run.quad).max().map_or(0, |last| last + 1);
+    let of = |block: u32| plan.iter().filter(move |run| run.quad == block).cloned().collect::<Vec<Run>>();
+    let next = (0..blocks).map(|block| remaining(spec, &of(block), samples)).find(|next| !next.is_empty());
+    let mut next = next.unwrap_or_default();
+    if by_pairs && next.iter().any(|run| run.quad == 0 && run.place < RUNS_PER_PAIR) {
+        next.retain(|run| run.place < RUNS_PER_PAIR);
+    }
+    next
+}
+
 /// The seed of what is drawn for one purpose of a segment with this seed.
 #[must_use]
 pub fn seed_of(segment: u64, purpose: Purpose) -> u64 {
@@ -102,6 +140,16 @@ fn drawn_starts(blocks: u32, rng: &mut fastrand::Rng) -> Vec<Side> {
         (0..blocks).map(|block| if (block + odd) % 2 == 0 { Side::Base } else { Side::Candidate }).collect();
     rng.shuffle(&mut starts);
     starts
+}
+
+/// The same for any number of the first blocks: of every two, each side begins one.
+fn starts_by_two(blocks: u32, rng: &mut fastrand::Rng) -> Vec<Side> {
+    let two = |_| {
+        let first = if rng.bool() { Side::Base } else { Side::Candidate };
+        [first, other(first)]
+    };
+    let starts: Vec<Side> = (0..blocks.div_ceil(2)).flat_map(two).collect();
+    starts.into_iter().take(blocks as usize).collect()
 }
 
 fn other(side: Side) -> Side {

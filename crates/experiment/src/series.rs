@@ -28,7 +28,7 @@ pub use outcome::{Ablated, Baseline, Branch, Ended, Replayed, Stopped};
 
 use crate::{
     database::Databases,
-    event::Event,
+    event::{Design, Event},
     git::Repository,
     log::{self, Cut, Log},
     spec::{self, Direction, Spec},
@@ -90,12 +90,14 @@ pub struct Series<'a> {
 }
 
 /// The segment that is under way, with its spec read.
+#[derive(Clone)]
 struct Current {
     number: u32,
     start: String,
     head: String,
     spec: Spec,
     seed: u64,
+    design: Design,
     /// Nothing before the baseline came to its end.
     noise: Option<Noise>,
 }
@@ -218,6 +220,7 @@ impl<'a> Series<'a> {
             head: segment.head.clone(),
             spec: Spec::parse(&segment.spec, &self.spec_path())?,
             seed: segment.seed,
+            design: segment.design,
             noise: segment
                 .current_noise()
                 .map(|noise| Noise { floor: noise.floor, scales: noise.scales.clone() }),

@@ -1,18 +1,21 @@
 //! What is measured, what may be changed, and when to stop: `experiment.toml`.
 
 mod check;
+mod draw;
 mod error;
 mod guarded;
 mod read;
 mod template;
 
 pub(crate) use check::NAME_CHARS_MAX;
+pub use draw::Draw;
 pub use error::SpecError;
 pub use guarded::OFF_LIMITS;
 pub use read::BYTES_MAX;
 
 use duramen_api::model::Policy;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// The name of a spec's file within the folder of its series.
 pub const FILE: &str = "experiment.toml";
@@ -61,7 +64,7 @@ impl Spec {
     /// value.
     pub fn scales_or_default(&self) -> Vec<Scale> {
         if self.scales.is_empty() {
-            vec![Scale { name: DEFAULT_SCALE.to_owned(), value: String::new(), held_out: false }]
+            vec![Scale { name: DEFAULT_SCALE.to_owned(), value: String::new(), held_out: false, draw: None }]
         } else {
             self.scales.clone()
         }
@@ -70,6 +73,36 @@ impl Spec {
     /// The scales that every try is run at. A checked spec has one at least.
     pub fn deciding(&self) -> impl Iterator<Item = Scale> {
         self.scales_or_default().into_iter().filter(|scale| !scale.held_out)
+    }
+
+    /// The same spec with these values of scales, by name: those that were drawn.
+    #[must_use]
+    pub fn with_values(&self, values: &BTreeMap<String, String>) -> Self {
+        let mut spec = self.clone();
+        for scale in &mut spec.scales {
+            if let Some(value) = values.get(&scale.name) {
+                scale.value.clone_from(value);
+            }
+        }
+        spec
+    }
+
+    /// Draws what scales stand for that name no value, by their names.
+    pub fn draw(&self, rng: &mut fastrand::Rng) -> BTreeMap<String, String> {
+        let mut taken: Vec<String> = self
+            .scales
+            .iter()
+            .filter(|scale| scale.draw.is_none())
+            .map(|scale| scale.value.clone())
+            .collect();
+        let mut drawn = BTreeMap::new();
+        for scale in &self.scales {
+            if let Some(value) = scale.draw.as_ref().map(|draw| draw.value(&taken, rng)) {
+                taken.push(value.clone());
+                drawn.insert(scale.name.clone(), value);
+            }
+        }
+        drawn
     }
 
     /// The scales that are run at confirmation only.
@@ -106,9 +139,12 @@ pub struct Measure {
     /// to. Runs may add files anywhere; what was there after the build may change only here.
     #[serde(default)]
     pub scratch: Vec<String>,
-    /// Blocks of ABBA a try and scale.
+    /// The most blocks of ABBA a try and scale.
     #[serde(default = "Measure::quads")]
     pub quads: u32,
+    /// The blocks of the run that finds the noise floor; as many as `quads` where nothing is said.
+    #[serde(default)]
+    pub noise_quads: Option<u32>,
     /// Runs of each side before the first block that are thrown away.
     #[serde(default = "Measure::warmups")]
     pub warmups: u32,
@@ -126,6 +162,11 @@ pub struct Measure {
 impl Measure {
     fn quads() -> u32 {
         12
+    }
+    /// The blocks of the run that finds the noise floor.
+    #[must_use]
+    pub fn noise_quads(&self) -> u32 {
+        self.noise_quads.unwrap_or(self.quads)
     }
     fn warmups() -> u32 {
         1
@@ -207,6 +248,12 @@ pub struct Primary {
     /// No scale may get worse by more than this.
     #[serde(default = "Primary::max_regression_percent")]
     pub max_regression_percent: f64,
+    /// Gains of this size are looked for: a try that shows no sign of one ends early.
+    #[serde(default = "Primary::aim_percent")]
+    pub aim_percent: f64,
+    /// Which share of the gain at the other scales a held-out scale must have. With 0 it need not gain.
+    #[serde(default = "Primary::held_out_share")]
+    pub held_out_share: f64,
 }
 
 impl Primary {
@@ -215,6 +262,12 @@ impl Primary {
     }
     fn max_regression_percent() -> f64 {
         2.0
+    }
+    fn aim_percent() -> f64 {
+        5.0
+    }
+    fn held_out_share() -> f64 {
+        0.5
     }
 }
 
@@ -244,15 +297,18 @@ pub struct Sentinel {
 
 /// A size or workload.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "draw::Written")]
 pub struct Scale {
     /// Its name.
     pub name: String,
-    /// What `{scale}` stands for.
+    /// What `{scale}` stands for. Empty where that is yet to be drawn.
     pub value: String,
     /// Run at confirmation only.
     #[serde(default)]
     pub held_out: bool,
+    /// What its value is drawn from, anew for each confirmation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub draw: Option<Draw>,
 }
 
 /// A command that must succeed.

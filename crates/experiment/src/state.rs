@@ -1,7 +1,7 @@
 //! What a series has come to. All of it follows from the events; nothing else is kept.
 
 use crate::{
-    event::{Effect, Event, Judgement, Metrics, Purpose, Sample, Verdict},
+    event::{Design, Effect, Event, Judgement, Metrics, Purpose, Sample, Verdict},
     log::Entry,
 };
 use duramen_measure::host::Host;
@@ -41,6 +41,8 @@ pub struct Segment {
     pub seed: u64,
     /// The machine that it began on.
     pub host: Box<Host>,
+    /// When its tries are looked at.
+    pub design: Design,
     /// Start and every kept try.
     pub head: String,
     /// What the head is made of, in this order.
@@ -55,6 +57,8 @@ pub struct Segment {
     pub ablations: Vec<Ablation>,
     /// Samples of what has not come to an end: a noise floor, a replay, an ablation.
     unfinished: BTreeMap<Purpose, Vec<Sample>>,
+    /// What held-out scales stand for, by what it was drawn for.
+    drawn: BTreeMap<Purpose, BTreeMap<String, String>>,
 }
 
 /// A try that the head holds.
@@ -314,9 +318,11 @@ impl State {
     fn enter(&mut self, entry: &Entry) -> Result<(), String> {
         let at = entry.at;
         match entry.event.clone() {
-            Event::Segment { schema: _, segment, start, spec, seed, host } => {
+            Event::Segment { schema: _, segment, start, spec, seed, host, design } => {
                 let head = start.clone();
-                self.segments.push(Segment::new(segment, at, start, spec, seed, host, head));
+                let mut new = Segment::new(segment, at, start, spec, seed, host, head);
+                new.design = design;
+                self.segments.push(new);
             }
             Event::Idea { idea, rank, text, mechanism, done } => {
                 self.ideas.insert(idea, Idea { idea, rank, text, mechanism, done });
@@ -355,6 +361,7 @@ impl Segment {
             spec,
             seed,
             host,
+            design: Design::Fixed,
             head,
             keeps: Vec::new(),
             noise: Vec::new(),
@@ -362,7 +369,13 @@ impl Segment {
             replays: Vec::new(),
             ablations: Vec::new(),
             unfinished: BTreeMap::new(),
+            drawn: BTreeMap::new(),
         }
+    }
+
+    /// What held-out scales stand for in a confirmation or replay, if that was drawn.
+    pub fn drawn(&self, purpose: Purpose) -> Option<&BTreeMap<String, String>> {
+        self.drawn.get(&purpose)
     }
 
     /// The samples that were taken for something: those of a try and its confirmation for ever, those of a noise floor,
@@ -446,6 +459,10 @@ impl Segment {
             Event::Checked { number, check, passed, detail } => {
                 self.open(number)?.checks.push(Checked { check, passed, detail });
             }
+            // The first counts, so that nobody can draw until a value suits.
+            Event::Drawn { purpose, values } => {
+                self.drawn.entry(purpose).or_insert(values);
+            }
             Event::TryEnded { number, judgement, head } => {
                 let ended = self.open(number)?;
                 let is_kept = judgement.verdict == Verdict::Keep;
@@ -491,6 +508,7 @@ impl Segment {
             self.head = head;
             // What was measured of another head says nothing of this one.
             self.unfinished.clear();
+            self.drawn.retain(|purpose, _| !matches!(purpose, Purpose::Replay(_)));
         }
     }
 

@@ -2,13 +2,19 @@
 //!
 //! Nothing is drawn by chance here, so that judging again from the log gives the same to the last bit.
 //!
+//! The functions here judge once, when all blocks are there: a noise floor, a replay, an ablation, and the tries of segments
+//! of logs from before there were [`looks`].
+//!
 //! Every function takes the samples of **one** purpose, in the order of the log, and looks at those of scales
 //! that it knows. What a sample adds up to is in `blocks.rs`; the order of the rules is that of
 //! `docs/design/experiments.md`.
 
 mod blocks;
 mod effects;
+pub mod looks;
 mod rows;
+mod spending;
+mod spread;
 mod words;
 
 use crate::disturbance;
@@ -60,11 +66,15 @@ pub fn least_blocks(spec: &Spec) -> u32 {
 /// # Errors
 /// A judgement that says why there is none: the command fails, prints no figure, or there are too few blocks.
 pub fn noise(spec: &Spec, samples: &[Sample]) -> Result<Noise, Box<Judgement>> {
-    let found =
-        weigh(spec, samples, &Rule { alpha: alpha(spec), floor: 0.0, held_out: false, guards: false });
+    let blocks = spec.measure.noise_quads();
+    let found = weigh(
+        spec,
+        samples,
+        &Rule { blocks, alpha: alpha(spec), floor: 0.0, held_out: false, guards: false },
+    );
     let is_sound = !matches!(found.verdict, Verdict::Crash | Verdict::Invalid);
     match found.effect {
-        Some(effect) if is_sound && effect.quads >= spec.measure.quads => Ok(Noise {
+        Some(effect) if is_sound && effect.quads >= blocks => Ok(Noise {
             floor: reach(&effect),
             scales: found.scales.iter().map(|(name, effect)| (name.clone(), reach(effect))).collect(),
         }),
@@ -76,7 +86,17 @@ pub fn noise(spec: &Spec, samples: &[Sample]) -> Result<Noise, Box<Judgement>> {
 /// until [`confirm`]ed.
 #[must_use]
 pub fn judge(spec: &Spec, noise: &Noise, samples: &[Sample]) -> Judgement {
-    weigh(spec, samples, &Rule { alpha: alpha(spec), floor: noise.floor, held_out: false, guards: true })
+    weigh(
+        spec,
+        samples,
+        &Rule {
+            blocks: spec.measure.quads,
+            alpha: alpha(spec),
+            floor: noise.floor,
+            held_out: false,
+            guards: true,
+        },
+    )
 }
 
 /// Whether a provisional keep is so good (more than twice, over all scales or at one) that only samples from
@@ -96,8 +116,15 @@ pub fn confirm(spec: &Spec, first: &Judgement, samples: &[Sample]) -> Judgement 
     if first.verdict != Verdict::Keep {
         return first.clone();
     }
-    let rule = Rule { alpha: ERROR_RATE, floor: 0.0, held_out: true, guards: true };
+    let rule =
+        Rule { blocks: spec.measure.quads, alpha: ERROR_RATE, floor: 0.0, held_out: true, guards: true };
     let mut second = weigh(spec, samples, &rule);
+    of_confirmation(first, &mut second);
+    second
+}
+
+/// Makes a judgement of new samples that of the try.
+fn of_confirmation(first: &Judgement, second: &mut Judgement) {
     let agrees = second.verdict == Verdict::Keep;
     second.confirmed = Some(agrees);
     second.alpha = first.alpha;
@@ -106,22 +133,28 @@ pub fn confirm(spec: &Spec, first: &Judgement, samples: &[Sample]) -> Judgement 
         Verdict::Keep => format!("{}; new samples agree: {}", first.reason, second.reason),
         _ => format!("{}; new samples do not confirm it: {}", first.reason, second.reason),
     };
-    second
 }
 
 /// How the kept stack (candidate) compares to the start (base), from samples at all scales: a single
 /// comparison, so it is judged at 0.05.
 #[must_use]
 pub fn replay(spec: &Spec, samples: &[Sample]) -> Judgement {
-    weigh(spec, samples, &Rule { alpha: ERROR_RATE, floor: 0.0, held_out: true, guards: true })
+    weigh(
+        spec,
+        samples,
+        &Rule { blocks: spec.measure.quads, alpha: ERROR_RATE, floor: 0.0, held_out: true, guards: true },
+    )
 }
 
 /// What leaving out one kept try does: base is the head, candidate the head without it. With it the words for
 /// [`Ablated`](crate::event::Event::Ablated).
 #[must_use]
 pub fn ablation(spec: &Spec, samples: &[Sample]) -> (Judgement, &'static str) {
-    let judgement =
-        weigh(spec, samples, &Rule { alpha: ERROR_RATE, floor: 0.0, held_out: false, guards: true });
+    let judgement = weigh(
+        spec,
+        samples,
+        &Rule { blocks: spec.measure.quads, alpha: ERROR_RATE, floor: 0.0, held_out: false, guards: true },
+    );
     let words = match judgement.effect {
         _ if judgement.verdict == Verdict::Crash => "cannot be left out",
         _ if judgement.verdict == Verdict::Invalid => UNTOLD,
@@ -144,6 +177,7 @@ pub(crate) fn unmeasured(spec: &Spec, verdict: Verdict, reason: impl Into<String
         others: BTreeMap::new(),
         alpha: alpha(spec),
         confirmed: None,
+        extent: None,
     }
 }
 
@@ -162,6 +196,8 @@ fn reach(effect: &Effect) -> f64 {
 
 /// What is asked of the samples.
 struct Rule {
+    /// How many blocks there must be.
+    blocks: u32,
     alpha: f64,
     /// The noise floor, as a share.
     floor: f64,
@@ -188,11 +224,11 @@ fn weigh(spec: &Spec, samples: &[Sample], rule: &Rule) -> Judgement {
     judgement.effect = found.primary.as_ref().map(|compared| compared.effect);
     judgement.scales = found.at_scales().collect();
     judgement.others = found.others();
-    if let Some(bad) = bad_samples(spec, samples, &scales) {
+    if let Some(bad) = bad_samples(spec, samples, &[], &scales) {
         return ended(judgement, bad);
     }
-    let Some(primary) = found.primary.as_ref().filter(|_| found.whole >= spec.measure.quads) else {
-        let reason = words::too_few(found.whole, spec.measure.quads);
+    let Some(primary) = found.primary.as_ref().filter(|_| found.whole >= rule.blocks) else {
+        let reason = words::too_few(found.whole, rule.blocks);
         return ended(judgement, (Verdict::Inconclusive, reason));
     };
     if let Some(harm) = rule.guards.then(|| harm(spec, &found)).flatten() {
@@ -205,14 +241,19 @@ fn weigh(spec: &Spec, samples: &[Sample], rule: &Rule) -> Judgement {
 
 /// X5: what can never be kept, whatever the figures. The reason does not say where in the plan it was seen
 /// first, which is drawn: the same failure of two tries reads the same.
-fn bad_samples(spec: &Spec, samples: &[Sample], scales: &[Scale]) -> Option<(Verdict, String)> {
-    let known = |side: Side| {
+fn bad_samples(
+    spec: &Spec,
+    samples: &[Sample],
+    known: &[Sample],
+    scales: &[Scale],
+) -> Option<(Verdict, String)> {
+    let of = |side: Side| {
         let with_scale = samples.iter().filter(move |sample| sample.side == side);
         with_scale.filter_map(|s| Some((s, scales.iter().find(|scale| scale.name == s.scale)?)))
     };
-    let failure = |side| known(side).find_map(|(sample, _)| sample.failure.as_deref());
-    let invalid = |side| known(side).find_map(|(sample, _)| sample.invalid.as_deref());
-    let insane = |side| known(side).find_map(|(s, scale)| sane(spec, &scale.value, &s.metrics).err());
+    let failure = |side| of(side).find_map(|(sample, _)| sample.failure.as_deref());
+    let invalid = |side| of(side).find_map(|(sample, _)| sample.invalid.as_deref());
+    let insane = |side| of(side).find_map(|(s, scale)| sane(spec, &scale.value, &s.metrics).err());
     if let Some(why) = failure(Side::Base) {
         return Some((Verdict::Invalid, format!("the base fails, so the candidate cannot be judged: {why}")));
     }
@@ -231,7 +272,7 @@ fn bad_samples(spec: &Spec, samples: &[Sample], scales: &[Scale]) -> Option<(Ver
     if let Some(why) = insane(Side::Base) {
         return Some((Verdict::Invalid, format!("of the base's figures: {why}")));
     }
-    rows::differ(samples, scales).map(|why| (Verdict::Invalid, why))
+    rows::differ(samples, known, scales).map(|why| (Verdict::Invalid, why))
 }
 
 /// Sentinels, secondaries and scales against their limits.

@@ -216,7 +216,7 @@ fn killed_in_the_middle_it_resumes_with_the_samples_that_it_has() {
     );
     let after = samples(&project);
     assert_eq!(after[..before.len()], before);
-    assert_eq!(after.len(), 16, "4 quads at one deciding scale, and no run twice");
+    assert_eq!(after.len(), 8, "2 quads at one deciding scale, and no run twice");
     assert!(project.expect(0, &["resume"]).contains("nothing was broken off"));
 }
 

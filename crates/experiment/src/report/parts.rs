@@ -5,6 +5,7 @@ use super::{
     view::{overview, rows, stack_of, Change, Facts, Row},
     words,
 };
+use crate::event::Design;
 use crate::state::{Segment, State, Try};
 use duramen_reports::page::Chart;
 
@@ -93,11 +94,15 @@ fn segment_parts(segment: &Segment, rows: &[&Row], parts: &mut Vec<Part>) {
     };
     parts.push(Part::Note(format!(
         "Began {} with commit {}; head {}. {noise} Each try is judged at an error rate of 5 % divided by the budget of \
-         {}.",
+         {}{}.",
         segment.at.strftime("%Y-%m-%d %H:%M UTC"),
         words::commit(&segment.start),
         words::commit(&segment.head),
         words::counted(facts.budget as usize, "try", "tries"),
+        match segment.design {
+            Design::Looks => ", and looked at after each quad until it is clear",
+            Design::Fixed => "",
+        },
     )));
     if rows.is_empty() {
         parts.push(Part::Note("Nothing was tried.".to_owned()));

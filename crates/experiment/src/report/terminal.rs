@@ -70,6 +70,7 @@ pub fn one(state: &State, number: u32) -> Option<String> {
     if let (Some(p_value), Some(alpha)) = (row.p_value, row.alpha) {
         add("p-value", format!("{p_value:.3e}, judged at {alpha:.3e}"));
     }
+    add("measured", row.extent.as_ref().map(words::extent).unwrap_or_default());
     let confirmed = |agreed| if agreed { "new samples agreed" } else { "new samples did not agree" };
     add("confirmation", row.confirmed.map(confirmed).unwrap_or_default().to_owned());
     for (name, change) in &row.scales {

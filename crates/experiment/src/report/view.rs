@@ -5,7 +5,7 @@ use super::{
     words,
 };
 use crate::{
-    event::{Effect, Verdict},
+    event::{Effect, Extent, Verdict},
     spec::{Direction, Spec},
     state::{Checked, Override, Segment, State, Stop, Try},
 };
@@ -145,6 +145,8 @@ pub struct Row {
     pub alpha: Option<f64>,
     /// Whether new samples agreed.
     pub confirmed: Option<bool>,
+    /// How far it was measured, where it may end early: the try, or its confirmation if it came to that.
+    pub extent: Option<Extent>,
     /// The primary figure at each scale.
     pub scales: BTreeMap<String, Change>,
     /// Other figures.
@@ -312,6 +314,7 @@ fn row(segment: &Segment, facts: &Facts, known: &Try) -> Row {
         p_value: known.effect().map(|effect| effect.p_value),
         alpha: judgement.map(|judgement| judgement.alpha),
         confirmed: judgement.and_then(|judgement| judgement.confirmed),
+        extent: judgement.and_then(|judgement| judgement.extent),
         scales: scales.map(|(name, effect)| (name.clone(), facts.change(effect))).collect(),
         others: others.map(|(name, effect)| (name.clone(), facts.other(name, effect))).collect(),
         hypothesis: known.hypothesis.clone(),

@@ -1,7 +1,10 @@
 //! Figures and names as they are written.
 
 use super::view::Change;
-use crate::{event::Verdict, spec::Direction};
+use crate::{
+    event::{Extent, Verdict},
+    spec::Direction,
+};
 
 /// So many digits of a commit are enough for people.
 const COMMIT_DIGITS: usize = 10;
@@ -15,6 +18,7 @@ pub fn verdict(verdict: Verdict) -> &'static str {
         Verdict::ChecksFailed => "checks failed",
         Verdict::Invalid => "invalid",
         Verdict::Inconclusive => "inconclusive",
+        Verdict::Suspicious => "suspicious",
     }
 }
 
@@ -44,6 +48,18 @@ pub(super) fn percent(value: f64) -> String {
 pub(super) fn change(change: &Change) -> String {
     let number_only = |value: f64| percent(value).trim_end_matches(" %").to_owned();
     format!("{} [{}, {}]", percent(change.percent), number_only(change.low), number_only(change.high))
+}
+
+/// `2 of 12 quads; a gain of 3.2 % or more would have been seen`.
+pub(super) fn extent(extent: &Extent) -> String {
+    let quads = match extent.quads {
+        0 => "a single pair of runs".to_owned(),
+        quads => format!("{quads} of {} quads", extent.of),
+    };
+    let seen = extent
+        .detectable
+        .map(|share| format!("; a gain of {:.1} % or more would have been seen", share * 100.0));
+    quads + &seen.unwrap_or_default()
 }
 
 /// The beginning of a commit id.

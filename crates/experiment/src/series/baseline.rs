@@ -5,7 +5,7 @@ use super::{
     short, Baseline, Current, Series, SeriesError,
 };
 use crate::{
-    event::{Event, Metrics, Purpose, Sample, SCHEMA},
+    event::{Design, Event, Metrics, Purpose, Sample, SCHEMA},
     schedule,
     scope::Rules,
     spec::{Scale, Spec},
@@ -47,6 +47,7 @@ impl Series<'_> {
             spec: text,
             seed: entropy::seed(),
             host: Box::new(host),
+            design: Design::Looks,
         })?;
         self.finish_baseline(&self.current()?, false)
     }
@@ -79,7 +80,7 @@ impl Series<'_> {
         let purpose = Purpose::Noise(0);
         let Some(segment) = self.state.current() else { return false };
         let (samples, scales) = (segment.samples(purpose), current.spec.deciding().collect::<Vec<_>>());
-        let plan = schedule::plan(&current.spec, current.seed, purpose, &scales);
+        let plan = current.plan(purpose, &scales);
         schedule::remaining(&current.spec, &plan, samples).is_empty()
             && verdict::noise(&current.spec, samples).is_err()
     }
@@ -105,8 +106,8 @@ impl Series<'_> {
         if blocks < least {
             let tries = spec.budget.tries;
             self.say(&format!(
-                "with {blocks} quads nothing can ever be kept: {tries} tries ask for {least} or more; raise \
-                 `measure.quads` or lower `budget.tries`"
+                "with {blocks} quads no change of a figure that never varies can be kept: {tries} tries ask for {least} or \
+                 more; raise `measure.quads` or lower `budget.tries`"
             ));
         }
         let base = self.place(BASE, start, spec, None)?.map_err(|detail| SeriesError::Build {

@@ -7,12 +7,15 @@ use super::{
     short, Baseline, Current, Ended, Series, SeriesError,
 };
 use crate::{
-    event::{Event, Judgement, Purpose, Side, Verdict},
+    event::{Design, Event, Judgement, Purpose, Sample, Side, Verdict},
     git::Repository,
     scope::{Rules, Violation, Why},
     spec::{Scale, Spec},
     state::Try,
-    verdict,
+    verdict::{
+        self,
+        looks::{self, Known, Look},
+    },
 };
 use std::path::Path;
 
@@ -78,10 +81,20 @@ impl Series<'_> {
         let sides = Sides { base, candidate };
         let scales: Vec<Scale> = spec.deciding().collect();
         let purpose = Purpose::Try(open.number);
-        let (samples, bad) = self.take(current, purpose, &scales, &sides)?;
         let noise =
             current.noise.as_ref().ok_or(SeriesError::BaselineUnfinished { segment: current.number })?;
-        let first = believed(verdict::judge(spec, noise, &samples), bad);
+        let first = match current.design {
+            Design::Fixed => {
+                let (samples, bad) = self.take(current, purpose, &scales, &sides)?;
+                believed(verdict::judge(spec, noise, &samples), bad)
+            }
+            Design::Looks => {
+                let known = self.known(current)?;
+                let judge = |samples: &[Sample]| looks::judge(spec, &known, samples);
+                let (samples, bad) = self.take_until(current, purpose, &scales, &sides, Some(&judge))?;
+                believed(ended(spec, judge(&samples)), bad)
+            }
+        };
         if first.verdict != Verdict::Keep {
             return Ok(first);
         }
@@ -93,6 +106,14 @@ impl Series<'_> {
             return Ok(Judgement { verdict, reason, ..first });
         }
         self.confirm(current, open, &first)
+    }
+
+    /// What the newest A/A run of the segment says of the noise.
+    pub(super) fn known(&self, current: &Current) -> Result<Known, SeriesError> {
+        let unfinished = || SeriesError::BaselineUnfinished { segment: current.number };
+        let noise = current.noise.as_ref().ok_or_else(unfinished)?;
+        let found = self.state.current().and_then(|segment| segment.current_noise());
+        Ok(Known::new(&current.spec, noise, &found.ok_or_else(unfinished)?.samples))
     }
 
     /// The base in its worktree. It was built before, so that it does not build now is no fault of the
@@ -199,6 +220,12 @@ impl Series<'_> {
         let had = self.state.current().map_or(0, |segment| segment.tries.len());
         spec.budget.tries.saturating_sub(u32::try_from(had).unwrap_or(u32::MAX))
     }
+}
+
+/// The judgement that looks came to. They come to none only where something ended them before.
+pub(super) fn ended(spec: &Spec, look: Look) -> Judgement {
+    let none = || verdict::unmeasured(spec, Verdict::Inconclusive, "it was not measured to its end");
+    look.ended().unwrap_or_else(none)
 }
 
 /// A judgement of samples of which one decides alone, whatever the others say (X5).

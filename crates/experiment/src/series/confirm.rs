@@ -2,15 +2,15 @@
 //! in fresh folders (X8).
 
 use super::{
-    carry::believed,
+    carry::{believed, ended},
     place::{Sides, CANDIDATE, FRESH_BASE, FRESH_CANDIDATE},
     short, Current, Series, SeriesError,
 };
 use crate::{
-    event::{Judgement, Purpose, Verdict},
+    event::{Design, Judgement, Purpose, Sample, Verdict},
     spec::{Scale, Spec},
     state::Try,
-    verdict,
+    verdict::{self, looks},
 };
 
 impl Series<'_> {
@@ -36,10 +36,24 @@ impl Series<'_> {
                 Judgement { confirmed: Some(false), ..verdict::unmeasured(spec, Verdict::Crash, reason) }
             }
             Ok(sides) => {
+                let current = &self.with_drawn(current, purpose)?;
+                let spec = &current.spec;
                 let scales: Vec<Scale> = spec.scales_or_default();
                 self.say(&format!("confirming at {} scales", scales.len()));
-                let (samples, bad) = self.take(current, purpose, &scales, &sides)?;
-                let second = believed(verdict::confirm(spec, first, &samples), bad);
+                let second = match current.design {
+                    Design::Fixed => {
+                        let (samples, bad) = self.take(current, purpose, &scales, &sides)?;
+                        believed(verdict::confirm(spec, first, &samples), bad)
+                    }
+                    Design::Looks => {
+                        let known = self.known(current)?;
+                        let judge = |samples: &[Sample]| looks::confirm(spec, &known, first, samples);
+                        let (samples, bad) =
+                            self.take_until(current, purpose, &scales, &sides, Some(&judge))?;
+                        let second = believed(ended(spec, judge(&samples)), bad);
+                        Judgement { confirmed: Some(second.verdict == Verdict::Keep), ..second }
+                    }
+                };
                 match self.tampered(spec, &sides)? {
                     Some(reason) if second.verdict == Verdict::Keep => {
                         Judgement { verdict: Verdict::Invalid, reason, confirmed: Some(false), ..second }

@@ -14,7 +14,7 @@ impl Series<'_> {
     ///
     /// # Errors
     /// When the reason is empty, there is no such try, another one is open, a try that crashed, failed a
-    /// check or is invalid were kept (X5), the stack does not hold together, or git or the log refuse.
+    /// check, is invalid or suspicious were kept (X5, X16), the stack does not hold together, or git or the log refuse.
     pub fn decide(&mut self, number: u32, by_hand: Verdict, reason: &str) -> Result<String, SeriesError> {
         note::check("the reason", reason, "say why the computed verdict does not hold")?;
         let current = self.current()?;
@@ -55,8 +55,8 @@ impl Series<'_> {
         let number = found.number;
         match found.judgement.as_ref().map(|judgement| judgement.verdict) {
             None => return Err(undecidable(number, "it is still open; `resume` it first")),
-            Some(Verdict::Crash | Verdict::ChecksFailed | Verdict::Invalid) => {
-                let why = "what crashed, failed a check or is invalid is never kept; try the change again";
+            Some(Verdict::Crash | Verdict::ChecksFailed | Verdict::Invalid | Verdict::Suspicious) => {
+                let why = "what crashed, failed a check, is invalid or suspicious is never kept; try the change again";
                 return Err(undecidable(number, why));
             }
             Some(_) if found.files.is_empty() => return Err(undecidable(number, "it changes nothing")),

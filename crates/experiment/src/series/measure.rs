@@ -7,13 +7,15 @@ use super::{
 use crate::{
     database::{self, DatabaseError, Databases, Leased},
     disturbance,
-    event::{Data, Event, Metrics, Purpose, Sample, Side, RUNS_PER_BLOCK},
+    event::{Data, Design, Event, Metrics, Purpose, Sample, Side, RUNS_PER_BLOCK},
     figures::{self, ReadError},
     run::{self, Ended, Job},
     schedule::{self, Run},
     spec::{Scale, Spec},
     state::Segment,
+    verdict::looks::Look,
 };
+use duramen_base::entropy;
 use duramen_client::run::environment;
 use std::{fs, io::Read, path::Path};
 
@@ -41,6 +43,16 @@ struct Once {
     data: Option<Data>,
 }
 
+impl Current {
+    /// All runs of a purpose in their order.
+    pub(super) fn plan(&self, purpose: Purpose, scales: &[Scale]) -> Vec<Run> {
+        match self.design {
+            Design::Fixed => schedule::plan(&self.spec, self.seed, purpose, scales),
+            Design::Looks => schedule::plan_of_looks(&self.spec, self.seed, purpose, scales),
+        }
+    }
+}
+
 impl Series<'_> {
     /// Takes the samples that are missing (X10), each into the log as soon as it is there (X2). Ends early
     /// with the first one that decides alone. (One of a noise floor decides nothing and is not written down:
@@ -52,26 +64,66 @@ impl Series<'_> {
         scales: &[Scale],
         sides: &Sides,
     ) -> Result<(Vec<Sample>, Option<Bad>), SeriesError> {
+        self.take_until(current, purpose, scales, sides, None)
+    }
+
+    /// The same, and ends after the block after which `judge`, if there is one, comes to a judgement. It is asked after each
+    /// block, and of what a killed command left.
+    pub(super) fn take_until(
+        &mut self,
+        current: &Current,
+        purpose: Purpose,
+        scales: &[Scale],
+        sides: &Sides,
+        judge: Option<&dyn Fn(&[Sample]) -> Look>,
+    ) -> Result<(Vec<Sample>, Option<Bad>), SeriesError> {
         let spec = &current.spec;
-        let plan = schedule::plan(spec, current.seed, purpose, scales);
+        let plan = current.plan(purpose, scales);
+        let by_pairs = matches!(purpose, Purpose::Try(_)) && scales.len() == 1;
+        let next = |taken: &[Sample]| match judge {
+            Some(judge) if judge(taken) != Look::More => Vec::new(),
+            Some(_) => schedule::next(spec, &plan, taken, by_pairs),
+            None => schedule::remaining(spec, &plan, taken),
+        };
         let taken = self.taken(purpose);
         if let Some(bad) = taken.iter().find_map(|sample| bad(spec, scales, sample)) {
             return Ok((taken, Some(bad)));
         }
-        let mut missing = schedule::remaining(spec, &plan, &taken);
+        let mut missing = next(&taken);
         if !taken.is_empty() && !missing.is_empty() {
-            self.say(&format!("going on after {} of {} runs", taken.len(), plan.len().max(taken.len())));
+            let most = if judge.is_some() { "at most " } else { "" };
+            self.say(&format!(
+                "going on after {} of {most}{} runs",
+                taken.len(),
+                plan.len().max(taken.len())
+            ));
         }
-        if let Some(bad) = self.warm_up(spec, scales, sides, &missing)? {
+        let all = if missing.is_empty() { Vec::new() } else { schedule::remaining(spec, &plan, &taken) };
+        if let Some(bad) = self.warm_up(spec, scales, sides, &all)? {
             return Ok((taken, Some(bad)));
         }
         while !missing.is_empty() {
             if let Some(bad) = self.take_runs(current, purpose, scales, sides, &missing)? {
                 return Ok((self.taken(purpose), Some(bad)));
             }
-            missing = schedule::remaining(spec, &plan, &self.taken(purpose));
+            missing = next(&self.taken(purpose));
         }
         Ok((self.taken(purpose), None))
+    }
+
+    /// The segment with values for the scales that are drawn: those that the log has for this purpose, or new ones, which
+    /// are written down before they are used.
+    pub(super) fn with_drawn(&mut self, current: &Current, purpose: Purpose) -> Result<Current, SeriesError> {
+        if current.spec.scales.iter().all(|scale| scale.draw.is_none()) {
+            return Ok(current.clone());
+        }
+        let known = |series: &Self| series.state.current().and_then(|it| it.drawn(purpose).cloned());
+        if known(self).is_none() {
+            let values = current.spec.draw(&mut entropy::rng(entropy::seed()));
+            self.append(Event::Drawn { purpose, values })?;
+        }
+        let values = known(self).unwrap_or_default();
+        Ok(Current { spec: current.spec.with_values(&values), ..current.clone() })
     }
 
     /// Takes runs one after the other. Ends early with the first sample that decides alone.

@@ -37,6 +37,8 @@ impl Series<'_> {
                 Judgement { alpha: verdict::ERROR_RATE, ..verdict::unmeasured(spec, Verdict::Crash, reason) }
             }
             Ok(sides) => {
+                let current = self.with_drawn(&current, purpose)?;
+                let spec = &current.spec;
                 let scales: Vec<Scale> = spec.scales_or_default();
                 let (samples, bad) = self.take(&current, purpose, &scales, &sides)?;
                 believed(verdict::replay(spec, &samples), bad)

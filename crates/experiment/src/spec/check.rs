@@ -3,7 +3,7 @@
 //! No rule here becomes stricter: logs hold the specs of their segments, and are read for ever.
 
 use super::read::{Source, Step};
-use super::{Spec, SpecError};
+use super::{Scale, Spec, SpecError};
 use crate::database;
 use crate::glob::{self, Use};
 use crate::invariant::Condition;
@@ -21,6 +21,8 @@ const ENTRIES_MAX: usize = 100;
 const BLOCKS_MIN: u32 = 2;
 /// The most blocks.
 const BLOCKS_MAX: u32 = 1_000;
+/// The fewest blocks of the run that finds the noise floor, where a spec gives their number.
+const NOISE_BLOCKS_MIN: u32 = 4;
 /// The most warm-up runs.
 const WARMUPS_MAX: u32 = 100;
 /// The longest time that a command may be given, in seconds: a week.
@@ -98,6 +100,12 @@ fn measure(check: &Checker<'_>, spec: &Spec) -> Result<(), SpecError> {
         return Err(check.wrong(&at("policy"), message));
     }
     check.count(&at("quads"), measure.quads, BLOCKS_MIN, BLOCKS_MAX)?;
+    if let Some(blocks) = measure.noise_quads {
+        check.count(&at("noise_quads"), blocks, NOISE_BLOCKS_MIN, BLOCKS_MAX)?;
+        check.expect(blocks <= measure.quads, &at("noise_quads"), || {
+            format!("{blocks} is more than `quads`, {}: no try takes so many", measure.quads)
+        })?;
+    }
     check.count(&at("warmups"), measure.warmups, 0, WARMUPS_MAX)?;
     check.seconds(&at("timeout_s"), measure.timeout_s)?;
     check.seconds(&at("build_timeout_s"), measure.build_timeout_s)
@@ -113,6 +121,14 @@ fn figures(check: &Checker<'_>, spec: &Spec) -> Result<(), SpecError> {
         return Err(check.wrong(&primary("min_effect_percent"), message));
     }
     check.percent(&primary("max_regression_percent"), spec.primary.max_regression_percent)?;
+    check.percent(&primary("aim_percent"), spec.primary.aim_percent)?;
+    if spec.primary.aim_percent >= 100.0 {
+        let message = "no figure gets better by 100 % or more: give the gain that is looked for, such as 5.0";
+        return Err(check.wrong(&primary("aim_percent"), message));
+    }
+    check.expect((0.0..=1.0).contains(&spec.primary.held_out_share), &primary("held_out_share"), || {
+        format!("{} is not a share between 0 and 1", spec.primary.held_out_share)
+    })?;
     check.entries(&[Key("secondary")], spec.secondaries.len())?;
     check.entries(&[Key("sentinel")], spec.sentinels.len())?;
 
@@ -149,6 +165,17 @@ fn scales(check: &Checker<'_>, spec: &Spec) -> Result<(), SpecError> {
         if !names.insert(scale.name.as_str()) {
             let message = format!("there is a scale `{}` already: names are for one each", scale.name);
             return Err(check.wrong(&at("name"), &message));
+        }
+        if let Some(draw) = &scale.draw {
+            if let Some(message) = draw.wrong() {
+                return Err(check.wrong(&at("draw"), message));
+            }
+            check.entries(&at("draw"), draw.values().len())?;
+            if let Some(known) = draw.values().iter().find(|value| values.contains_key(value.as_str())) {
+                let message = format!("{known:?} is the value of another scale: it would not be new");
+                return Err(check.wrong(&at("draw"), &message));
+            }
+            continue;
         }
         if scale.value.chars().any(char::is_control) || scale.value.len() > COMMAND_BYTES_MAX / 2 {
             let message = "the value of a scale is one line of text, as it stands in the command";
@@ -194,7 +221,11 @@ fn invariants(check: &Checker<'_>, spec: &Spec) -> Result<(), SpecError> {
             continue;
         }
         let no_number = |value: &str| Condition::scale_number(value).is_none();
-        if let Some(scale) = spec.scales_or_default().into_iter().find(|scale| no_number(&scale.value)) {
+        let is_wrong = |scale: &Scale| match &scale.draw {
+            Some(draw) => draw.values().iter().any(|value| no_number(value)),
+            None => no_number(&scale.value),
+        };
+        if let Some(scale) = spec.scales_or_default().into_iter().find(is_wrong) {
             let message = format!(
                 "the condition needs a number for `scale`, and the value of the scale `{}` is {:?}: give \
                  every scale a number, or compare with a figure that the command prints",

@@ -46,9 +46,11 @@ reader = "{reader}"
 # Globs of files of the worktree that a run may change: else a run that changes what was there after the build is
 # invalid. Runs may add files; in the folder of the other side they may do nothing.
 scratch = []
-# Runs of base and candidate alternate in quads: ABBA or BAAB, drawn at random. A try takes four runs a quad
-# and scale.
+# Runs of base and candidate alternate in quads: ABBA or BAAB, drawn at random; four runs a quad and scale. A try is
+# judged after each, and takes so many at most.
 quads = {quads}
+# Of the run that finds the noise floor. A slow benchmark may do with fewer; then each try needs more.
+#noise_quads = 8
 # Runs of each side before the first quad, which are thrown away.
 warmups = {warmups}
 # Pin the command to one CPU.
@@ -65,6 +67,10 @@ direction = "{direction}"
 min_effect_percent = {min_effect:?}
 # No scale may get worse by more.
 max_regression_percent = {max_regression:?}
+# Gains of this size are looked for: a try without any sign of one ends early. Less finds smaller gains, and takes longer.
+aim_percent = {aim:?}
+# What is held out must have this share of the gain at the other scales, or the try is suspicious. With 0 it need not gain.
+held_out_share = {held_out_share:?}
 
 # Figures that may not get worse by more than some percent. They must be printed by every run.
 #[[secondary]]
@@ -80,8 +86,8 @@ max_regression_percent = {max_regression:?}
 #direction = "lower"
 #tolerance_percent = 5.0
 
-# The sizes and workloads to run at. What is held out is run only before a try is kept, so that nothing is
-# fitted to it.
+# The sizes and workloads to run at. What is held out is run only before a try is kept, so that nothing is fitted to it.
+# `draw` draws its value anew each time, whole numbers from a range or one of a list: nobody can know it before.
 {scales}[[scale]]
 {scales}name = "small"
 {scales}value = "1000"
@@ -90,7 +96,7 @@ max_regression_percent = {max_regression:?}
 {scales}value = "100000"
 {scales}[[scale]]
 {scales}name = "held-out"
-{scales}value = "30000"
+{scales}draw = "10000..40000"
 {scales}held_out = true
 
 # What must hold of the figures of every run, or it counts for nothing. An operand is a figure (in backquotes
@@ -141,6 +147,8 @@ rebaseline_keeps = {rebaseline_keeps}
             build_timeout = Measure::build_timeout_s(),
             min_effect = Primary::min_effect_percent(),
             max_regression = Primary::max_regression_percent(),
+            aim = Primary::aim_percent(),
+            held_out_share = Primary::held_out_share(),
             check_timeout = Check::timeout_s(),
             off_limits = off_limits(command),
             tries = budget.tries,

@@ -99,53 +99,103 @@ pub(super) fn compare(
     direction: Direction,
     scales: &[&str],
 ) -> Option<Compared> {
-    let has = |scale: &&&str| {
-        let mut of_scale = samples.iter().filter(|sample| sample.scale == ***scale);
-        of_scale.any(|sample| sample.metrics.contains_key(metric))
-    };
-    let tables: Vec<BTreeMap<u32, Block>> =
-        scales.iter().filter(has).map(|scale| blocks::whole(samples, metric, scale)).collect();
-    let numbers = in_all(&tables);
-    let tables: Vec<Vec<Block>> = tables
-        .iter()
-        .map(|table| numbers.iter().filter_map(|number| table.get(number).copied()).collect())
-        .collect();
-    let is_ratio =
-        tables.iter().flatten().flat_map(|block| block.base.iter().chain(&block.candidate)).all(|v| *v > 0.0);
-    let by_scale: Vec<Vec<f64>> =
-        tables.iter().map(|blocks| if is_ratio { ratios(blocks) } else { differences(blocks) }).collect();
-    let sign = match direction {
-        Direction::Lower => 1.0,
-        Direction::Higher => -1.0,
-    };
-    let values: Vec<f64> = (0..numbers.len())
-        .map(|index| sign * mean(&by_scale.iter().map(|values| values[index]).collect::<Vec<_>>()))
-        .collect();
-    let estimate = Estimate::of_balanced(&values)?;
-    let interval = estimate.interval(CONFIDENCE);
-    let share = |value: f64| {
-        let share = if is_ratio { value.exp_m1() } else { value };
+    let row = Row::new(samples, metric, direction, scales);
+    let estimate = Estimate::of_balanced(&row.values)?;
+    let least = least_p_value(row.count());
+    let effect = row.effect(&estimate, estimate.p_value().max(least));
+    Some(Compared { metric: metric.to_owned(), scale: None, direction, effect, is_ratio: row.is_ratio })
+}
+
+/// What the blocks of a figure say, a value each.
+pub(super) struct Row {
+    /// `ln(candidate / base)` of each block, or the difference as a share; less than zero is better.
+    pub(super) values: Vec<f64>,
+    /// How far runs of the same side lie apart in each block: what it would make of the variance of its value if nothing
+    /// but chance were between them.
+    pub(super) within: Vec<f64>,
+    /// Whether the values are of ratios.
+    pub(super) is_ratio: bool,
+    /// How many scales they are from.
+    pub(super) scales: usize,
+    pub(super) base: f64,
+    pub(super) candidate: f64,
+}
+
+impl Row {
+    /// Over those of `scales` that have the figure, from the blocks that are whole at all of these.
+    pub(super) fn new(samples: &[Sample], metric: &str, direction: Direction, scales: &[&str]) -> Self {
+        let has = |scale: &&&str| {
+            let mut of_scale = samples.iter().filter(|sample| sample.scale == ***scale);
+            of_scale.any(|sample| sample.metrics.contains_key(metric))
+        };
+        let tables: Vec<BTreeMap<u32, Block>> =
+            scales.iter().filter(has).map(|scale| blocks::whole(samples, metric, scale)).collect();
+        let numbers = in_all(&tables);
+        let tables: Vec<Vec<Block>> = tables
+            .iter()
+            .map(|table| numbers.iter().filter_map(|number| table.get(number).copied()).collect())
+            .collect();
+        let is_ratio = tables
+            .iter()
+            .flatten()
+            .flat_map(|block| block.base.iter().chain(&block.candidate))
+            .all(|v| *v > 0.0);
+        let by_scale: Vec<Vec<f64>> =
+            tables.iter().map(|blocks| if is_ratio { ratios(blocks) } else { differences(blocks) }).collect();
+        let apart: Vec<Vec<f64>> = tables.iter().map(|blocks| within(blocks, is_ratio)).collect();
+        let sign = match direction {
+            Direction::Lower => 1.0,
+            Direction::Higher => -1.0,
+        };
+        let at =
+            |of: &[Vec<f64>], index: usize| mean(&of.iter().map(|values| values[index]).collect::<Vec<_>>());
+        let count = tables.len().max(1) as f64;
+        let side = |figure: fn(&Block) -> f64| {
+            mean(
+                &tables
+                    .iter()
+                    .map(|blocks| mean(&blocks.iter().map(figure).collect::<Vec<_>>()))
+                    .collect::<Vec<_>>(),
+            )
+        };
+        Self {
+            values: (0..numbers.len()).map(|index| sign * at(&by_scale, index)).collect(),
+            within: (0..numbers.len()).map(|index| at(&apart, index) / count).collect(),
+            is_ratio,
+            scales: tables.len(),
+            base: side(|block| mean(&block.base)),
+            candidate: side(|block| mean(&block.candidate)),
+        }
+    }
+
+    /// The effect of one pair of runs.
+    pub(super) fn of_pair(value: f64, base: f64, candidate: f64) -> Self {
+        Self { values: vec![value], within: vec![0.0], is_ratio: true, scales: 1, base, candidate }
+    }
+
+    pub(super) fn count(&self) -> u32 {
+        self.values.len() as u32
+    }
+
+    /// A value as a share.
+    pub(super) fn share(&self, value: f64) -> f64 {
+        let share = if self.is_ratio { value.exp_m1() } else { value };
         share.clamp(-f64::MAX, f64::MAX)
-    };
-    let count = numbers.len() as u32;
-    let side = |figure: fn(&Block) -> f64| {
-        mean(
-            &tables
-                .iter()
-                .map(|blocks| mean(&blocks.iter().map(figure).collect::<Vec<_>>()))
-                .collect::<Vec<_>>(),
-        )
-    };
-    let effect = Effect {
-        share: share(interval.estimate),
-        low: share(interval.low),
-        high: share(interval.high),
-        p_value: estimate.p_value().max(least_p_value(count)),
-        base: side(|block| mean(&block.base)),
-        candidate: side(|block| mean(&block.candidate)),
-        quads: count,
-    };
-    Some(Compared { metric: metric.to_owned(), scale: None, direction, effect, is_ratio })
+    }
+
+    /// The effect, where this is what is known of the mean of the values.
+    pub(super) fn effect(&self, estimate: &Estimate, p_value: f64) -> Effect {
+        let interval = estimate.interval(CONFIDENCE);
+        Effect {
+            share: self.share(interval.estimate),
+            low: self.share(interval.low),
+            high: self.share(interval.high),
+            p_value,
+            base: self.base,
+            candidate: self.candidate,
+            quads: self.count(),
+        }
+    }
 }
 
 /// The least p-value that so many blocks can have.
@@ -164,9 +214,28 @@ fn ratios(blocks: &[Block]) -> Vec<f64> {
 
 /// As shares of the base's mean, or where that is zero, of the candidate's.
 fn differences(blocks: &[Block]) -> Vec<f64> {
+    let unit = unit(blocks);
+    blocks.iter().map(|block| (mean(&block.candidate) - mean(&block.base)) / unit).collect()
+}
+
+fn unit(blocks: &[Block]) -> f64 {
     let mean_of = |figure: fn(&Block) -> f64| mean(&blocks.iter().map(figure).collect::<Vec<_>>()).abs();
     let (base, candidate) = (mean_of(|block| mean(&block.base)), mean_of(|block| mean(&block.candidate)));
     let unit = if base > 0.0 { base } else { candidate };
-    let unit = if unit > 0.0 { unit } else { 1.0 };
-    blocks.iter().map(|block| (mean(&block.candidate) - mean(&block.base)) / unit).collect()
+    if unit > 0.0 {
+        unit
+    } else {
+        1.0
+    }
+}
+
+/// Of each block at one scale: see [`Row::within`]. With a variance of `v` a run, the mean of two has `v / 2`, the value
+/// of the block `v`, and the difference of two runs squared is `2 v` on average, of which there are two.
+fn within(blocks: &[Block], is_ratio: bool) -> Vec<f64> {
+    let unit = if is_ratio { 1.0 } else { unit(blocks) };
+    let apart = |[one, other]: [f64; 2]| {
+        let apart = if is_ratio { one.ln() - other.ln() } else { (one - other) / unit };
+        apart * apart
+    };
+    blocks.iter().map(|block| (apart(block.base) + apart(block.candidate)) / 4.0).collect()
 }

@@ -13,6 +13,54 @@ pub(super) fn summary(compared: &Compared, alpha: f64) -> String {
     text
 }
 
+/// `9.8 % less read_s (7.1 to 12.4 %), p 0.0002 against 0.00031, after 2 of 12 quads`.
+pub(super) fn seen(compared: &Compared, level: f64, quads: u32, of: u32) -> String {
+    let p_value = probability(compared.effect.p_value);
+    let judged = if level > 0.0 && quads > 0 {
+        format!(", p {p_value} against {}", probability(level))
+    } else {
+        String::new()
+    };
+    format!("{}{judged}, {}", change(compared), extent(quads, of))
+}
+
+/// `after 2 of 12 quads`.
+pub(super) fn extent(quads: u32, of: u32) -> String {
+    match quads {
+        0 => "after a single pair of runs".to_owned(),
+        _ => format!("after {quads} of {of} quads"),
+    }
+}
+
+pub(super) fn detectable(share: f64) -> String {
+    format!("a gain of {} or more would have been seen", percent(share))
+}
+
+/// Of a figure of which it is not shown that it is no worse than its limit.
+pub(super) fn unshown(compared: &Compared, limit: f64, needed: Option<f64>, most: u32) -> String {
+    let takes = match needed {
+        Some(needed) => format!("that would take about {needed:.0} quads, and `measure.quads` is {most}"),
+        None => "no number of quads would show it, if it stays as it is".to_owned(),
+    };
+    let metric = &compared.metric;
+    let at = at(compared);
+    format!(
+        "it is not shown that {metric}{at} got worse by no more than {limit} %: {}; {takes}",
+        change(compared)
+    )
+}
+
+/// Of a held-out scale whose gain is not the share that it must be.
+pub(super) fn disagreeing(held_out: &Compared, visible: &Compared, share: f64, verb: &str) -> String {
+    let [here, there] = [held_out, visible].map(change);
+    let least = unsuffixed_percent(share);
+    format!("{here}, which was held out: that {verb} less than {least} % of the gain at the other scales, {there}")
+}
+
+fn at(compared: &Compared) -> String {
+    compared.scale.as_ref().map(|scale| format!(" at scale {scale}")).unwrap_or_default()
+}
+
 /// `9.8 % less read_s (7.1 to 12.4 %)`.
 fn change(compared: &Compared) -> String {
     let effect = &compared.effect;
@@ -23,7 +71,7 @@ fn change(compared: &Compared) -> String {
         (Direction::Higher, false) => -share,
     };
     let (centre, one, other) = (growth(effect.share), growth(effect.low), growth(effect.high));
-    let at = compared.scale.as_ref().map(|scale| format!(" at scale {scale}")).unwrap_or_default();
+    let at = at(compared);
     let metric = &compared.metric;
     if centre == 0.0 && one == 0.0 && other == 0.0 {
         return format!("{metric}{at} is the same in all runs");

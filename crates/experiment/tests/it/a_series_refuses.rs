@@ -46,7 +46,7 @@ fn a_spec_that_is_wrong() {
     project.spec(
         &SPEC.replace("direction = \"lower\"\n\n[[secondary]]", "direction = \"down\"\n\n[[secondary]]"),
     );
-    refused(&project, &["experiment.toml", "13", "down"]);
+    refused(&project, &["experiment.toml", "14", "down"]);
     project.spec(&SPEC.replace("program/**", "program/[**"));
     refused(&project, &["program/["]);
     project.spec(&SPEC.replace("rows == scale", "rows ~ scale"));

@@ -78,7 +78,7 @@ fn nothing_is_left(project: &Project) {
             _ => None,
         })
         .collect();
-    assert_eq!(times.len(), 8);
+    assert_eq!(times.len(), 2, "one quad is enough");
     assert!(times.iter().all(|time| (time - 100.0).abs() < 1.0), "{times:?}");
 }
 

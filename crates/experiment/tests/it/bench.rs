@@ -1,9 +1,10 @@
 //! A machine whose truth is known: samples of a plan from a function.
 
 use duramen_base::entropy;
-use duramen_experiment::event::{Metrics, Purpose, Sample, Side};
-use duramen_experiment::schedule::{plan, seed_of, Run};
+use duramen_experiment::event::{Judgement, Metrics, Purpose, Sample, Side};
+use duramen_experiment::schedule::{next, plan, plan_of_looks, seed_of, Run};
 use duramen_experiment::spec::{Scale, Spec};
+use duramen_experiment::verdict::looks::Look;
 use std::path::Path;
 
 /// The figure that decides.
@@ -97,5 +98,31 @@ pub(crate) fn also(samples: &mut [Sample], metric: &str, mut value: impl FnMut(&
     for sample in samples {
         let value = value(sample);
         sample.metrics.insert(metric.to_owned(), value);
+    }
+}
+
+/// The samples of something that is looked at after each block, to its end, and what came of it.
+pub(crate) fn look(
+    spec: &Spec,
+    seed: u64,
+    purpose: Purpose,
+    scales: &[Scale],
+    machine: &mut Machine<'_>,
+    judge: &dyn Fn(&[Sample]) -> Look,
+) -> (Judgement, Vec<Sample>) {
+    let mut rng = entropy::rng(!seed_of(seed, purpose));
+    let plan = plan_of_looks(spec, seed, purpose, scales);
+    let by_pairs = matches!(purpose, Purpose::Try(_)) && scales.len() == 1;
+    let mut samples = Vec::new();
+    loop {
+        if let Look::Ended(judgement) = judge(&samples) {
+            return (*judgement, samples);
+        }
+        let next = next(spec, &plan, &samples, by_pairs);
+        assert!(!next.is_empty(), "all blocks are there, and it has not ended");
+        for run in &next {
+            let value = machine(run, samples.len(), &mut rng);
+            samples.push(sample(purpose, run, Metrics::from([(FIGURE.to_owned(), value)])));
+        }
     }
 }

@@ -243,5 +243,5 @@ fn a_full_disk_ends_the_command_and_the_next_one_goes_on() {
     assert!((1..12).contains(&taken), "{taken} samples");
     let ended = project.attempt().expect("the try ends");
     assert_eq!((ended.number, ended.judgement.verdict), (1, Verdict::Keep), "{}", ended.judgement.reason);
-    assert_eq!(outcome(&project).samples[&Purpose::Try(1)], 12);
+    assert_eq!(outcome(&project).samples[&Purpose::Try(1)], 8);
 }

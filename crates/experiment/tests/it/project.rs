@@ -65,6 +65,7 @@ timeout_s = 20
 build_timeout_s = 20
 
 [primary]
+held_out_share = 0.0
 metric = "time_ms"
 direction = "lower"
 

@@ -9,7 +9,7 @@ use duramen_experiment::verdict::{confirm, judge, noise, Noise};
 
 /// What the figures of equal commits do on a machine.
 #[derive(Debug, Clone, Copy)]
-enum Weather {
+pub(crate) enum Weather {
     /// 3 % of noise.
     Normal,
     /// exp(N(0, 0.3)).
@@ -27,7 +27,7 @@ enum Weather {
 }
 
 impl Weather {
-    const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::Normal,
         Self::LogNormal,
         Self::Spikes,
@@ -37,7 +37,7 @@ impl Weather {
         Self::Coarse,
     ];
 
-    fn figure(self, run: &Run, index: usize, rng: &mut fastrand::Rng) -> f64 {
+    pub(crate) fn figure(self, run: &Run, index: usize, rng: &mut fastrand::Rng) -> f64 {
         match self {
             Self::Normal => 1.0 + 0.03 * normal(rng),
             Self::LogNormal => (0.3 * normal(rng)).exp(),

@@ -1,6 +1,8 @@
 //! Events as a series has them, for tests.
 
-use duramen_experiment::event::{Effect, Event, Judgement, Metrics, Purpose, Sample, Side, Verdict, SCHEMA};
+use duramen_experiment::event::{
+    Design, Effect, Event, Judgement, Metrics, Purpose, Sample, Side, Verdict, SCHEMA,
+};
 use duramen_measure::host::Host;
 use std::collections::BTreeMap;
 
@@ -41,7 +43,15 @@ held_out = true
 
 pub(crate) fn segment(number: u32, start: &str) -> Event {
     let (schema, spec, start) = (SCHEMA.to_owned(), SPEC.to_owned(), start.to_owned());
-    Event::Segment { schema, segment: number, start, spec, seed: u64::MAX - 6, host: host() }
+    Event::Segment {
+        schema,
+        segment: number,
+        start,
+        spec,
+        seed: u64::MAX - 6,
+        host: host(),
+        design: Design::Fixed,
+    }
 }
 
 pub(crate) fn sample(purpose: Purpose, block: u32, place: u32, value: f64) -> Event {
@@ -97,6 +107,7 @@ pub(crate) fn judgement(verdict: Verdict, reason: &str, share: Option<f64>) -> J
         others: BTreeMap::new(),
         alpha: 0.00125,
         confirmed: (verdict == Verdict::Keep).then_some(true),
+        extent: None,
     }
 }
 

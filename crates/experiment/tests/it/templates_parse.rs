@@ -33,6 +33,10 @@ fn a_command_with_scales_gets_scales() {
     let spec = parse(&Spec::template("rows", "./bench --rows {scale}", "rows/s", Direction::Higher));
     assert_eq!(spec.primary.direction, Direction::Higher);
     assert_eq!((spec.deciding().count(), spec.held_out().count()), (2, 1));
+    assert!(
+        spec.held_out().all(|scale| scale.draw.is_some() && scale.value.is_empty()),
+        "nobody can read its value"
+    );
 }
 
 #[test]

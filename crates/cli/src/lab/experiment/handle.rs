@@ -115,7 +115,7 @@ impl Handle<'_> {
 pub(super) fn code(verdict: Verdict) -> ExitCode {
     match verdict {
         Verdict::Keep => ExitCode::SUCCESS,
-        Verdict::Invalid => ExitCode::from(INVALID),
+        Verdict::Invalid | Verdict::Suspicious => ExitCode::from(INVALID),
         _ => ExitCode::from(FAILED),
     }
 }

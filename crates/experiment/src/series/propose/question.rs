@@ -47,6 +47,16 @@ pub(super) fn write(state: &State, current: &Current, tree: &Path, number: u32, 
     document.to_string().into_bytes()
 }
 
+/// A reason that says nothing of what was found at held-out scales.
+fn without_held_out<'r>(reason: &'r str, spec: &Spec) -> &'r str {
+    let names_one = spec.held_out().any(|scale| reason.contains(&format!(" at scale {}", scale.name)));
+    if names_one {
+        "it does not hold at a scale that was held out"
+    } else {
+        reason
+    }
+}
+
 fn history_entry(known: &Try, spec: &Spec) -> Value {
     let computed = known.judgement.as_ref();
     let is_held_out = |name: &str| spec.held_out().any(|scale| scale.name == name);
@@ -64,7 +74,7 @@ fn history_entry(known: &Try, spec: &Spec) -> Value {
         "files": known.files,
         "candidate": known.candidate,
         "verdict": known.verdict(),
-        "reason": computed.map(|judgement| &judgement.reason),
+        "reason": computed.map(|judgement| without_held_out(&judgement.reason, spec)),
         "effect": computed.and_then(|judgement| judgement.effect),
         "scales": scales,
         "by_hand": known.overrides.last().map(|by_hand| &by_hand.reason),
