@@ -61,6 +61,8 @@ impl Spread {
 pub(super) struct Variance {
     pub(super) of_block: f64,
     pub(super) freedom: u32,
+    /// Without regard to whether its own blocks show more than that: what is to be expected of those to come.
+    pub(super) expected: f64,
 }
 
 impl Variance {
@@ -70,7 +72,7 @@ impl Variance {
         let own = variance(&row.values);
         let own_freedom = row.values.len().checked_sub(1)? as f64;
         let Some(known) = known else {
-            return Some(Self { of_block: own?, freedom: whole(own_freedom) });
+            return Some(Self { of_block: own?, freedom: whole(own_freedom), expected: own? });
         };
         let within = mean(&row.within);
         let runs = (2 * row.values.len() * row.scales.max(1)) as f64;
@@ -80,16 +82,17 @@ impl Variance {
         let pooled = sum / (known.freedom + own_freedom);
         let most = own.unwrap_or(0.0).max(pooled);
         if !is_noisier {
-            return Some(Self { of_block: most, freedom: whole(known.freedom + own_freedom) });
+            let freedom = whole(known.freedom + own_freedom);
+            return Some(Self { of_block: most, freedom, expected: pooled });
         }
         // In the measure of the A/A run, where it has one.
         let said = if known.within > NOTHING { known.between * within / known.within } else { within };
-        Some(Self { of_block: most.max(said), freedom: whole(own_freedom.max(2.0)) })
+        Some(Self { of_block: most.max(said), freedom: whole(own_freedom.max(2.0)), expected: pooled })
     }
 
     /// As it is known from elsewhere.
     pub(super) fn of_known(known: &Spread) -> Self {
-        Self { of_block: known.between, freedom: whole(known.freedom) }
+        Self { of_block: known.between, freedom: whole(known.freedom), expected: known.between }
     }
 
     /// The same when so many blocks are there: more will be known of it then.
