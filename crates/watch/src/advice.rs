@@ -1,6 +1,6 @@
 //! What a reason means, and what to do about it.
 
-use crate::attribution::{Reason, Stage, NOT_RECEIVED, NOT_SENT, PAUSED, STANDBY_DISK, UNKNOWN, UNREACHABLE};
+use crate::attribution::{Reason, Stage, NOT_SENT, PAUSED, UNKNOWN, UNREACHABLE};
 use duramen_replication::advice;
 
 /// What commits waited for, in words: `the standby to replay (s1): a reader's snapshot`.
@@ -17,9 +17,9 @@ pub fn in_words(reason: &Reason) -> String {
         "no standby" => "there is none, or fewer than synchronous_standby_names asks for",
         PAUSED => "somebody has paused the replay",
         NOT_SENT => "its connection takes no more, or the primary is too busy to send",
-        NOT_RECEIVED => "nothing arrives: its receiver hangs, or the network between the two is cut",
+        "not received" => "nothing arrives: its receiver hangs, or the network between the two is cut",
         UNREACHABLE => "nothing arrives, and the standby does not answer us either",
-        STANDBY_DISK => "it has the WAL, and its disk has not taken it",
+        "not flushed" => "it has the WAL, and its disk has not taken it",
         _ => "the cause is not known",
     };
     if standby.is_empty() {
@@ -40,13 +40,9 @@ pub fn on(reason: &Reason) -> String {
                    and not at remote_apply."
             .to_owned(),
         NOT_SENT => format!("Look at the bandwidth between the two and at the primary's processors. {several}"),
-        NOT_RECEIVED | UNREACHABLE => format!(
+        UNREACHABLE => format!(
             "The primary notices only after wal_sender_timeout, and commits wait until then; afterwards they wait for a \
              standby that is not there. {several} A shorter wal_sender_timeout only tells sooner."
-        ),
-        STANDBY_DISK => format!(
-            "Look at the standby's disk: its write cache, its file system, and who else writes to it. Commits at \
-             remote_write do not wait for it. {several}"
         ),
         "replaying" => advice::APPLY_BOUND.to_owned(),
         UNKNOWN if reason.stage == Stage::Replay => {

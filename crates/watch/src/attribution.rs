@@ -7,6 +7,7 @@ use crate::{
     synchronous::Quorum,
 };
 use duramen_replication::{
+    pass::{sample::is_working, stage::is_at_the_disk},
     scenario::Wait,
     summary::{self, cause},
 };
@@ -77,15 +78,10 @@ pub struct Reason {
 pub const PAUSED: &str = "replay paused";
 /// A standby that is not watched, or shows nothing that would explain it.
 pub const UNKNOWN: &str = "unknown";
-/// Neither server says more than that nothing arrives.
-pub const NOT_RECEIVED: &str = "not received";
 /// Nothing arrives, and the standby does not answer us either.
 pub const UNREACHABLE: &str = "standby unreachable";
 /// The primary does not send: its connection takes no more, or it is busy.
 pub const NOT_SENT: &str = "not sent";
-/// The disk of the standby.
-pub const STANDBY_DISK: &str = "standby's disk";
-
 /// What a commit waits for whose WAL ends at `target` or before. `None`: everything has come as far, and the session is
 /// about to be woken.
 #[must_use]
@@ -121,9 +117,12 @@ pub fn attribute(seen: &Observation, target: u64) -> Option<Reason> {
         Stage::Send => NOT_SENT,
         Stage::Write => match standby.seen {
             Some(Sight::Unreachable) => UNREACHABLE,
-            _ => NOT_RECEIVED,
+            Some(Sight::Answers { receiver: Some(ref receiver), .. }) if is_at_the_disk(receiver) => {
+                summary::cause(Wait::Unflushed)
+            }
+            _ => summary::cause(Wait::Unreceived),
         },
-        Stage::Flush => STANDBY_DISK,
+        Stage::Flush => summary::cause(Wait::Unflushed),
         Stage::Replay => replay(standby.seen.as_ref()),
     };
     Some(Reason { stage, cause: held_up_by, standby: standby.name.clone() })
@@ -135,7 +134,7 @@ fn replay(seen: Option<&Sight>) -> &'static str {
         Some(Sight::Answers { is_paused: true, .. }) => PAUSED,
         Some(Sight::Answers { wait: Some(wait), .. }) => summary::cause(*wait),
         Some(Sight::Answers { startup, .. })
-            if duramen_replication::pass::sample::is_working(startup.as_deref()) =>
+            if is_working(startup.as_deref()) =>
         {
             summary::cause(Wait::Replaying)
         }
@@ -148,7 +147,7 @@ fn replay(seen: Option<&Sight>) -> &'static str {
 pub fn reason(stage: Stage, cause: &str, standby: String) -> Option<Reason> {
     let waits =
         [Wait::Snapshot, Wait::Lock, Wait::BufferPin, Wait::ApplyDelay, Wait::Absent, Wait::Replaying];
-    let own = [PAUSED, UNKNOWN, NOT_RECEIVED, UNREACHABLE, NOT_SENT, STANDBY_DISK];
+    let own = [PAUSED, UNKNOWN, UNREACHABLE, NOT_SENT];
     let known = waits.into_iter().map(summary::cause).chain(own).find(|known| *known == cause)?;
     Some(Reason { stage, cause: known, standby })
 }

@@ -78,7 +78,7 @@ pub enum Sight {
         startup: Option<String>,
         /// The same as a cause, if it is one.
         wait: Option<Wait>,
-        /// What the receiver waits for, as `Type:Event`.
+        /// What the receiver waits for, as `Type:Event`; `busy` if it waits for nothing that has a name.
         receiver: Option<String>,
         /// Whether there is a receiver that streams.
         is_receiving: bool,

@@ -18,7 +18,8 @@ const QUESTION: &str = "
     WITH startup AS (SELECT pid, wait_event_type AS type, wait_event AS event FROM pg_stat_activity
         WHERE backend_type = 'startup')
     SELECT (SELECT type || ':' || event FROM startup),
-        (SELECT wait_event_type || ':' || wait_event FROM pg_stat_activity WHERE backend_type = 'walreceiver' LIMIT 1),
+        (SELECT coalesce(wait_event_type || ':' || wait_event, 'busy') FROM pg_stat_activity
+            WHERE backend_type = 'walreceiver' LIMIT 1),
         EXISTS (SELECT FROM pg_stat_wal_receiver WHERE status = 'streaming'),
         pg_is_wal_replay_paused(),
         CASE (SELECT type FROM startup)

@@ -29,7 +29,8 @@ pub fn stuck(before: &Sample, now: &Sample) -> Option<Wait> {
 
 /// Whether a WAL receiver whose WAL stands still is busy with it, by its wait event: it reads and writes files (`IO`), or
 /// it is in a call that has no wait event (up to 17 that is writing). One that waits for the network has `Activity`.
-fn is_at_the_disk(receiver: &str) -> bool {
+#[must_use]
+pub fn is_at_the_disk(receiver: &str) -> bool {
     receiver == BUSY || receiver.starts_with("IO:")
 }
 

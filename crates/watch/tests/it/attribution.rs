@@ -2,7 +2,7 @@
 
 use crate::support::{at, sight, standby};
 use duramen_watch::{
-    attribution::{attribute, Stage, NOT_RECEIVED, NOT_SENT, PAUSED, STANDBY_DISK, UNKNOWN, UNREACHABLE},
+    attribution::{attribute, Stage, NOT_SENT, PAUSED, UNKNOWN, UNREACHABLE},
     observation::{Observation, Sight, Standby},
     synchronous::Quorum,
 };
@@ -22,8 +22,8 @@ fn of(standbys: Vec<Standby>) -> Option<(Stage, &'static str, String)> {
 fn w1_the_stage_is_the_first_that_the_wal_has_not_passed() {
     let a = || "a".to_owned();
     assert_eq!(of(vec![standby("a", [99, 99, 99, 99])]), Some((Stage::Send, NOT_SENT, a())));
-    assert_eq!(of(vec![standby("a", [100, 99, 99, 99])]), Some((Stage::Write, NOT_RECEIVED, a())));
-    assert_eq!(of(vec![standby("a", [100, 100, 99, 99])]), Some((Stage::Flush, STANDBY_DISK, a())));
+    assert_eq!(of(vec![standby("a", [100, 99, 99, 99])]), Some((Stage::Write, "not received", a())));
+    assert_eq!(of(vec![standby("a", [100, 100, 99, 99])]), Some((Stage::Flush, "not flushed", a())));
     assert_eq!(of(vec![standby("a", [100, 100, 100, 99])]), Some((Stage::Replay, UNKNOWN, a())));
     assert_eq!(of(vec![standby("a", [100, 100, 100, 100])]), None, "it is about to be woken");
 }
@@ -53,8 +53,8 @@ fn w3_of_several_the_one_counts_on_which_the_commit_depends() {
     };
     assert_eq!(with(Quorum::Any(1)), None, "a is enough");
     assert_eq!(with(Quorum::Any(2)), Some((Stage::Replay, UNKNOWN, "b".to_owned())));
-    assert_eq!(with(Quorum::Any(3)), Some((Stage::Write, NOT_RECEIVED, "c".to_owned())));
-    assert_eq!(with(Quorum::First(3)), Some((Stage::Write, NOT_RECEIVED, "c".to_owned())));
+    assert_eq!(with(Quorum::Any(3)), Some((Stage::Write, "not received", "c".to_owned())));
+    assert_eq!(with(Quorum::First(3)), Some((Stage::Write, "not received", "c".to_owned())));
 }
 
 #[test]
@@ -83,7 +83,18 @@ fn w4_a_standby_that_is_watched_says_what_its_replay_waits_for() {
 fn w5_what_does_not_arrive_is_told_from_a_standby_that_is_not_there_for_anybody() {
     let mut silent = standby("a", [100, 99, 99, 99]);
     silent.seen = Some(sight(None));
-    assert_eq!(of(vec![silent.clone()]).map(|it| it.1), Some(NOT_RECEIVED));
+    assert_eq!(of(vec![silent.clone()]).map(|it| it.1), Some("not received"));
+    // A receiver that is busy with its disk cannot take more.
+    for (receiver, cause) in
+        [("busy", "not flushed"), ("IO:WalWrite", "not flushed"), ("Activity:WalReceiverMain", "not received")]
+    {
+        let mut busy = sight(None);
+        if let Sight::Answers { receiver: it, .. } = &mut busy {
+            *it = Some(receiver.to_owned());
+        }
+        silent.seen = Some(busy);
+        assert_eq!(of(vec![silent.clone()]).map(|it| it.1), Some(cause), "{receiver}");
+    }
     silent.seen = Some(Sight::Unreachable);
     assert_eq!(of(vec![silent]).map(|it| it.1), Some(UNREACHABLE));
 }

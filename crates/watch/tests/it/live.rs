@@ -2,7 +2,7 @@
 
 use duramen_replication::{pair::Pair, scenario::Node, Options as PairOptions};
 use duramen_watch::{
-    attribution::{Stage, NOT_RECEIVED, PAUSED, UNKNOWN},
+    attribution::{Stage, PAUSED, UNKNOWN},
     document,
     ledger::Stall,
     watch::{locked, Event},
@@ -178,7 +178,7 @@ async fn every_stall_is_told_as_what_it_is_by_a_role_that_may_only_look() {
             commit.await.unwrap();
         })
         .await;
-    told(&stalls, Stage::Write, NOT_RECEIVED);
+    told(&stalls, Stage::Write, "not received");
 
     // No standby.
     let mut watch = Watch::begin(&both).await.expect("a pair");
