@@ -5,6 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+const HIDE: &str = "--tmpfs";
+
 /// What a program in a cage may reach. At first: the machine's files, read-only, but an empty `/tmp` and `/run`, and a
 /// `/dev` and `/proc` of its own; no network; no process but its own; the user that calls.
 #[derive(Debug, Clone, Default)]
@@ -16,6 +18,8 @@ pub struct Walls {
     work_dir: Option<PathBuf>,
     network: bool,
     collected: bool,
+    messages: bool,
+    with_caller: bool,
 }
 
 impl Walls {
@@ -40,7 +44,24 @@ impl Walls {
         self
     }
 
-    /// Puts an empty directory where `dir` is.
+    /// Gives the program System V and POSIX message queues, semaphores and shared memory of its own, which are gone
+    /// with it.
+    #[must_use]
+    pub fn with_messages_of_its_own(mut self) -> Walls {
+        self.messages = true;
+        self
+    }
+
+    /// Kills everything inside when the thread that started it ends, however it ends. Not together with
+    /// [`user`](Walls::user): who becomes somebody else is not told any more.
+    #[must_use]
+    pub fn ended_with_caller(mut self) -> Walls {
+        self.with_caller = true;
+        self
+    }
+
+    /// Puts an empty directory where `dir` is, which the program may write to and which is gone with it. Of several paths
+    /// that are hidden or shown, the longer one counts for what lies below it.
     #[must_use]
     pub fn hide(mut self, dir: impl Into<PathBuf>) -> Walls {
         self.hidden.push(dir.into());
@@ -75,8 +96,7 @@ impl Walls {
         self
     }
 
-    /// The arguments of bubblewrap, up to the program. Later mounts lie over earlier ones, so what is shown comes after
-    /// what is hidden.
+    /// The arguments of bubblewrap, up to the program.
     pub(crate) fn arguments(&self) -> Vec<OsString> {
         let mut arguments = Arguments(Vec::new());
         arguments.words(&["--unshare-pid", "--new-session"]);
@@ -87,25 +107,30 @@ impl Walls {
         if !self.network {
             arguments.words(&["--unshare-net"]);
         }
+        if self.messages {
+            arguments.words(&["--unshare-ipc"]);
+        }
+        if self.with_caller {
+            arguments.words(&["--die-with-parent"]);
+        }
         arguments.words(&["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]);
         // What listens on a socket of `/run` would do outside what is refused inside.
         for shared in ["/dev/shm", "/tmp", "/run"] {
             arguments.words(&["--perms", "1777", "--tmpfs", shared]);
         }
-        for dir in &self.hidden {
-            arguments.words(&["--tmpfs"]);
-            arguments.path(dir);
-        }
-        for (how, paths) in [("--ro-bind", &self.readable), ("--bind", &self.writable)] {
-            for path in paths {
-                for dir in self.way_to(path) {
-                    arguments.words(&["--perms", "0755", "--dir"]);
-                    arguments.path(dir);
-                }
+        for (how, path) in self.mounts() {
+            if how == HIDE {
                 arguments.words(&[how]);
                 arguments.path(path);
-                arguments.path(path);
+                continue;
             }
+            for dir in self.way_to(path) {
+                arguments.words(&["--perms", "0755", "--dir"]);
+                arguments.path(dir);
+            }
+            arguments.words(&[how]);
+            arguments.path(path);
+            arguments.path(path);
         }
         // Root without capabilities cannot undo a mount; who becomes somebody else needs three on the way.
         arguments.words(&["--cap-drop", "ALL"]);
@@ -129,6 +154,17 @@ impl Walls {
             arguments.0.extend([chdir, OsString::from("--")]);
         }
         arguments.0
+    }
+
+    /// What is hidden and shown, from the outside in: a mount covers what was mounted below it before.
+    fn mounts(&self) -> Vec<(&'static str, &Path)> {
+        let all = [(HIDE, &self.hidden), ("--ro-bind", &self.readable), ("--bind", &self.writable)];
+        let mut mounts: Vec<(&'static str, &Path)> = all
+            .into_iter()
+            .flat_map(|(how, paths)| paths.iter().map(move |path| (how, path.as_path())))
+            .collect();
+        mounts.sort_by_key(|(_, path)| path.components().count());
+        mounts
     }
 
     /// The directories between a hidden one and a path below it, from the outside in. They have to be made, and passed

@@ -80,6 +80,38 @@ fn files_are_read_only_hidden_or_given() {
 }
 
 #[test]
+fn the_longer_path_counts_for_what_lies_below_it() {
+    let outer = dir();
+    let inner = outer.path().join("shown/secret/given");
+    fs::create_dir_all(&inner).expect("a directory");
+    for (path, text) in
+        [("shown/file", "shown"), ("shown/secret/file", "secret"), ("shown/secret/given/file", "given")]
+    {
+        fs::write(outer.path().join(path), text).expect("a file");
+    }
+    // In whatever order they are named.
+    let walls = Walls::new()
+        .writable(&inner)
+        .readable(outer.path().join("shown"))
+        .hide(outer.path().join("shown/secret"))
+        .hide(outer.path());
+    let script = r#"cd "$1/shown"; cat file secret/given/file; test -e secret/file && echo SEEN
+        echo x 2>/dev/null >file && echo CHANGED; echo more >>secret/given/file; echo x >"$1/own" && cat "$1/own""#;
+    let output = run_with(&walls, script, &[outer.path()]);
+    assert_eq!(text(&output.stdout), "showngivenx", "{output:?}");
+    assert_eq!(fs::read_to_string(inner.join("file")).expect("what was written"), "givenmore\n");
+    assert!(!outer.path().join("own").exists());
+}
+
+#[test]
+fn messages_do_not_outlive_what_sends_them() {
+    let walls = Walls::new().with_messages_of_its_own();
+    let made = run(&walls, "ipcmk -M 4096 && ipcs -m | grep -c '^0x'");
+    assert!(text(&made.stdout).ends_with('1'), "{made:?}");
+    assert_eq!(text(&run(&walls, "ipcs -m | grep -c '^0x'").stdout), "0");
+}
+
+#[test]
 fn rights_are_not_gained_inside() {
     let status = run(&Walls::new(), "grep NoNewPrivs /proc/self/status");
     assert_eq!(text(&status.stdout).split_whitespace().last(), Some("1"), "{status:?}");
