@@ -18,10 +18,11 @@ pub fn stuck(before: &Sample, now: &Sample) -> Option<Wait> {
     }
     let is_unwritten = before.flushed_lsn > before.written_lsn && before.written_lsn == now.written_lsn;
     let is_unflushed = before.written_lsn > before.kept_lsn && before.kept_lsn == now.kept_lsn;
-    if is_unflushed {
+    if is_unflushed && now.written_lsn > before.written_lsn {
         return Some(Wait::Unflushed);
     }
-    is_unwritten.then(|| match now.receiver.as_deref() {
+    // The last thing that was heard may be that something was written: only a receiver that is seen at its disk is there.
+    (is_unwritten || is_unflushed).then(|| match now.receiver.as_deref() {
         Some(receiver) if is_at_the_disk(receiver) => Wait::Unflushed,
         _ => Wait::Unreceived,
     })

@@ -141,7 +141,10 @@ fn the_stage_that_stands_still_is_told() {
         ([true, false, true], Some(BUSY), Some(Wait::Unflushed)),
         // Written and not flushed.
         ([true, true, false], waits, Some(Wait::Unflushed)),
-        ([true, false, false], waits, Some(Wait::Unflushed)),
+        // What was heard last was that it was written: the rest may be lost on its way.
+        ([true, false, false], waits, Some(Wait::Unreceived)),
+        ([true, false, false], None, Some(Wait::Unreceived)),
+        ([true, false, false], Some("IO:WalSync"), Some(Wait::Unflushed)),
     ] {
         // What moves 100 in a step is never behind by less than that.
         let seen = stages(20, moves, receiver);
