@@ -61,8 +61,6 @@ impl Spread {
 pub(super) struct Variance {
     pub(super) of_block: f64,
     pub(super) freedom: u32,
-    /// Without regard to whether its own blocks show more than that: what is to be expected of those to come.
-    pub(super) expected: f64,
 }
 
 impl Variance {
@@ -72,7 +70,7 @@ impl Variance {
         let own = variance(&row.values);
         let own_freedom = row.values.len().checked_sub(1)? as f64;
         let Some(known) = known else {
-            return Some(Self { of_block: own?, freedom: whole(own_freedom), expected: own? });
+            return Some(Self { of_block: own?, freedom: whole(own_freedom) });
         };
         let within = mean(&row.within);
         let runs = (2 * row.values.len() * row.scales.max(1)) as f64;
@@ -82,17 +80,16 @@ impl Variance {
         let pooled = sum / (known.freedom + own_freedom);
         let most = own.unwrap_or(0.0).max(pooled);
         if !is_noisier {
-            let freedom = whole(known.freedom + own_freedom);
-            return Some(Self { of_block: most, freedom, expected: pooled });
+            return Some(Self { of_block: most, freedom: whole(known.freedom + own_freedom) });
         }
         // In the measure of the A/A run, where it has one.
         let said = if known.within > NOTHING { known.between * within / known.within } else { within };
-        Some(Self { of_block: most.max(said), freedom: whole(own_freedom.max(2.0)), expected: pooled })
+        Some(Self { of_block: most.max(said), freedom: whole(own_freedom.max(2.0)) })
     }
 
     /// As it is known from elsewhere.
     pub(super) fn of_known(known: &Spread) -> Self {
-        Self { of_block: known.between, freedom: whole(known.freedom), expected: known.between }
+        Self { of_block: known.between, freedom: whole(known.freedom) }
     }
 
     /// The same when so many blocks are there: more will be known of it then.

@@ -78,7 +78,7 @@ pub(super) fn gain_of(primary: &Seen, value: f64) -> f64 {
 /// The chance to be kept when all blocks are there, if it gains what is looked for.
 fn chance(spec: &Spec, rule: &Rule, primary: &Seen, blocks: f64) -> f64 {
     let most = f64::from(spec.measure.quads);
-    let (left, deviation) = (most - blocks, primary.variance.expected.sqrt());
+    let (left, deviation) = (most - blocks, primary.variance.deviation());
     let level = rule.alpha * spending::share(spec.measure.quads, spec.measure.quads);
     let needed = primary.variance.after(spec.measure.quads).quantile(level) * deviation / most.sqrt();
     let needed = needed.max(primary.gain(spec.primary.min_effect_percent / 100.0));
