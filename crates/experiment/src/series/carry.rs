@@ -21,6 +21,7 @@ use std::path::Path;
 
 /// What was gone on with.
 #[derive(Debug, Clone, PartialEq)]
+#[allow(clippy::large_enum_variant, reason = "a command makes one")]
 pub enum Resumed {
     /// Nothing was open.
     Nothing,

@@ -31,6 +31,9 @@ pub(super) struct Bad {
     pub(super) why: String,
 }
 
+/// Looks at the samples so far.
+pub(super) type Judge<'j> = &'j dyn Fn(&[Sample]) -> Look;
+
 /// What one run of the command came to.
 struct Once {
     metrics: Metrics,
@@ -75,7 +78,7 @@ impl Series<'_> {
         purpose: Purpose,
         scales: &[Scale],
         sides: &Sides,
-        judge: Option<&dyn Fn(&[Sample]) -> Look>,
+        judge: Option<Judge<'_>>,
     ) -> Result<(Vec<Sample>, Option<Bad>), SeriesError> {
         let spec = &current.spec;
         let plan = current.plan(purpose, scales);
