@@ -50,12 +50,20 @@ fn main() -> Result<(), Box<dyn Error>> {
     )?;
 
     let folder = repository.join("experiments/count-words");
-    let first =
-        First { name: "count-words", command: "sh count.sh", metric: "wall_s", direction: Direction::Lower };
+    let first = First {
+        name: "count-words",
+        command: Some("sh count.sh"),
+        metric: "wall_s",
+        direction: Direction::Lower,
+    };
     let spec = Series::init(&folder, &first)?;
     fs::write(spec, SPEC)?;
 
-    let options = Options { progress: &|text| eprintln!("{text}"), cancelled: &|| false };
+    let options = Options {
+        progress: &|text| eprintln!("{text}"),
+        cancelled: &|| false,
+        isolation: duramen_experiment::series::Isolation::WherePossible,
+    };
     let mut series = Series::open(&folder, &top.path().join("worktrees"), options)?;
     let baseline = series.baseline()?;
     println!("noise floor: {:.1} %", baseline.floor * 100.0);

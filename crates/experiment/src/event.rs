@@ -34,6 +34,9 @@ pub enum Event {
         /// When its tries are looked at. Logs of before there was a choice do not say.
         #[serde(default, skip_serializing_if = "Design::is_fixed")]
         design: Design,
+        /// Whether the sides are walled off from each other (X20).
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        isolated: bool,
     },
     /// One run of the command.
     Sample(Sample),
@@ -209,6 +212,9 @@ pub struct Sample {
     /// The branch that it ran on, where the spec asks for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Data>,
+    /// The digest of what it computed, where the spec names that (`measure.equal`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<String>,
 }
 
 /// What a run had of a database, and did there.
@@ -273,7 +279,7 @@ pub enum Verdict {
     Invalid,
     /// The samples do not tell.
     Inconclusive,
-    /// It is better where that can be seen, and not at a scale that was held out.
+    /// Its figures look better than what we measured ourselves, or not where it was held out.
     Suspicious,
 }
 

@@ -9,6 +9,7 @@ mod go;
 mod hyperfine;
 mod json;
 mod metric;
+mod pytest_benchmark;
 mod sane;
 
 pub(crate) use json::strict;
@@ -127,6 +128,10 @@ pub fn read(reader: Reader, command: &str, text: &str) -> Result<Metrics, ReadEr
         Reader::Hyperfine => {
             hyperfine::read(text, &mut figures)?;
             "the JSON of `--export-json`"
+        }
+        Reader::PytestBenchmark => {
+            pytest_benchmark::read(text, &mut figures)?;
+            "the JSON of `--benchmark-json`"
         }
         Reader::Evidence => {
             evidence::read(text, &mut figures)?;

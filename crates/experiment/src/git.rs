@@ -3,6 +3,7 @@
 
 mod call;
 mod common;
+mod content;
 mod error;
 mod history;
 mod refs;
@@ -14,6 +15,7 @@ pub use worktree::Worktree;
 
 use call::{Call, Output};
 use error::OLDEST;
+use snapshot::Index;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -75,6 +77,11 @@ impl Repository {
         &self.root
     }
 
+    /// Where its objects and settings are.
+    pub(crate) fn common_dir(&self) -> &Path {
+        &self.common_dir
+    }
+
     /// The commit that the user's working tree is at.
     ///
     /// # Errors
@@ -108,13 +115,15 @@ impl Repository {
     }
 
     /// The files of the working tree that differ from HEAD or from the index, or that git does not know and does not
-    /// ignore, without those in the folders `except`.
+    /// ignore, without those in the folders `except`. Flags in the index hide none.
     ///
     /// # Errors
     /// When git fails.
     pub fn dirty_files(&self, except: &[PathBuf]) -> Result<Vec<String>, GitError> {
-        let output = self
-            .call("look for changed files")
+        let index = Index::copy_of(&self.git_dir.join("index"))?;
+        index.reveal(&self.root, &|doing| index.call(self.call(doing)))?;
+        let output = index
+            .call(self.call("look for changed files"))
             .args(["status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames"])
             .run()?;
         let except = within(&self.root, except);

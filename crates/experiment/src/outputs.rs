@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, Metadata};
 use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// The most files of a worktree that are looked at.
@@ -54,6 +54,9 @@ impl Stat {
 #[derive(Debug, Clone)]
 pub(crate) struct Look {
     files: BTreeMap<String, Stat>,
+    folders: BTreeSet<String>,
+    /// Folders that cannot be read.
+    closed: BTreeSet<String>,
     /// The paths of those whose names had to be escaped.
     odd: BTreeMap<String, PathBuf>,
     /// When it began.
@@ -62,7 +65,10 @@ pub(crate) struct Look {
 
 /// What the build made, and the files of the commit.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Outputs(BTreeMap<String, Output>);
+pub(crate) struct Outputs {
+    files: BTreeMap<String, Output>,
+    folders: BTreeSet<String>,
+}
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Output {
@@ -101,19 +107,28 @@ impl Look {
     /// # Errors
     /// When a folder cannot be read, or there are more than [`FILES_MAX`] files.
     pub(crate) fn at(tree: &Path, scratch: &Scratch) -> io::Result<Self> {
-        let mut look = Self { files: BTreeMap::new(), odd: BTreeMap::new(), at_ns: now_ns() };
+        let mut look = Self {
+            files: BTreeMap::new(),
+            folders: BTreeSet::new(),
+            closed: BTreeSet::new(),
+            odd: BTreeMap::new(),
+            at_ns: now_ns(),
+        };
         let mut folders = vec![PathBuf::new()];
         while let Some(folder) = folders.pop() {
             let entries = match fs::read_dir(tree.join(&folder)) {
                 Ok(entries) => entries,
                 // What was there and cannot be seen any more is missing.
-                Err(error) if is_absent(&error) => continue,
+                Err(error) if is_absent(&error) => {
+                    look.closed.insert(name(&folder));
+                    continue;
+                }
                 Err(error) => return Err(error),
             };
             for entry in entries {
                 let entry = entry?;
                 let path = folder.join(entry.file_name());
-                if path.as_os_str() == FOLDER_OF_GIT || scratch.0.is_match(&path) {
+                if scratch.0.is_match(&path) {
                     continue;
                 }
                 let meta = match entry.metadata() {
@@ -121,15 +136,19 @@ impl Look {
                     Err(error) if is_absent(&error) => continue,
                     Err(error) => return Err(error),
                 };
-                if meta.is_dir() {
-                    folders.push(path);
+                if meta.is_dir() && path.as_os_str() == FOLDER_OF_GIT {
                     continue;
                 }
                 let name = name(&path);
-                look.files.insert(name.clone(), Stat::new(&meta));
                 if path.as_os_str() != name.as_str() {
-                    look.odd.insert(name, path);
+                    look.odd.insert(name.clone(), path.clone());
                 }
+                if meta.is_dir() {
+                    look.folders.insert(name);
+                    folders.push(path);
+                    continue;
+                }
+                look.files.insert(name, Stat::new(&meta));
                 if look.files.len() > FILES_MAX {
                     let what = format!(
                         "there are more than {FILES_MAX} files, which is too many to look at after each run: name \
@@ -140,6 +159,10 @@ impl Look {
             }
         }
         Ok(look)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.odd.get(name).cloned().unwrap_or_else(|| PathBuf::from(name))
     }
 
     /// The files that are there in one of two looks only, or not the same.
@@ -164,7 +187,7 @@ impl Outputs {
     ) -> io::Result<Self> {
         let mut outputs = BTreeMap::new();
         for (name, stat) in &after.files {
-            let was = known.0.get(name);
+            let was = known.files.get(name);
             if before.files.get(name) == Some(stat) && was.is_none() && !commit.contains(name) {
                 continue;
             }
@@ -174,7 +197,45 @@ impl Outputs {
             };
             outputs.insert(name.clone(), output);
         }
-        Ok(Self(outputs))
+        Ok(Self { files: outputs, folders: after.folders.clone() })
+    }
+
+    /// Removes what is neither an output nor a file of `commit`: what runs left. It is gone from the look, too.
+    ///
+    /// # Errors
+    /// When something cannot be removed.
+    pub(crate) fn sweep(
+        &self,
+        tree: &Path,
+        now: &mut Look,
+        commit: &BTreeSet<String>,
+    ) -> io::Result<Vec<String>> {
+        let of_commit = |folder: &str| {
+            let first = commit.range(format!("{folder}/")..).next();
+            first.is_some_and(|file| file.starts_with(folder) && file[folder.len()..].starts_with('/'))
+        };
+        let is_stray = |name: &&String| !self.files.contains_key(*name) && !commit.contains(*name);
+        let files: Vec<String> = now.files.keys().filter(is_stray).cloned().collect();
+        for name in &files {
+            remove(&tree.join(now.path(name)))?;
+            now.files.remove(name);
+        }
+        let is_stray = |name: &&String| !self.folders.contains(*name) && !of_commit(name);
+        // What is longer lies deeper, if one lies in the other.
+        let mut folders: Vec<String> = now.folders.iter().filter(is_stray).cloned().collect();
+        folders.sort_by_key(|name| std::cmp::Reverse(name.len()));
+        for name in &folders {
+            let path = tree.join(now.path(name));
+            match fs::remove_dir(&path) {
+                // What cannot be read hides something; anything else in it is scratch.
+                Err(_) if now.closed.contains(name) => remove(&path)?,
+                Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => continue,
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+            now.folders.remove(name);
+        }
+        Ok(files)
     }
 
     /// The outputs that are not what they were. Of those that are, the times are taken down as they are now.
@@ -183,7 +244,7 @@ impl Outputs {
     /// When a file cannot be read.
     pub(crate) fn changed(&mut self, tree: &Path, now: &Look) -> io::Result<Vec<String>> {
         let mut changed = Vec::new();
-        for (name, output) in &mut self.0 {
+        for (name, output) in &mut self.files {
             let Some(stat) = now.files.get(name) else {
                 changed.push(name.clone());
                 continue;
@@ -212,12 +273,12 @@ impl Outputs {
     /// When a file cannot be read.
     pub(crate) fn recapture(&self, tree: &Path, now: &Look) -> io::Result<Self> {
         let mut outputs = BTreeMap::new();
-        for name in self.0.keys() {
+        for name in self.files.keys() {
             if let Some(stat) = now.files.get(name) {
                 outputs.insert(name.clone(), Output::read(tree, name, stat, now)?);
             }
         }
-        Ok(Self(outputs))
+        Ok(Self { files: outputs, folders: self.folders.clone() })
     }
 
     /// What was changed in a folder in which nothing was to change, not even what runs had added: outputs by their
@@ -227,15 +288,16 @@ impl Outputs {
     /// When a file cannot be read.
     pub(crate) fn touched(&mut self, tree: &Path, before: &Look, now: &Look) -> io::Result<Vec<String>> {
         let mut changed = self.changed(tree, now)?;
-        let others = now.differs_from(before).filter(|name| !self.0.contains_key(*name)).cloned();
+        let others = now.differs_from(before).filter(|name| !self.files.contains_key(*name)).cloned();
         changed.extend(others);
+        changed.extend(now.folders.symmetric_difference(&before.folders).cloned());
         Ok(changed)
     }
 }
 
 impl Output {
     fn read(tree: &Path, name: &str, stat: &Stat, look: &Look) -> io::Result<Self> {
-        let path = tree.join(look.odd.get(name).map_or(Path::new(name), PathBuf::as_path));
+        let path = tree.join(look.path(name));
         let mut hasher = Hasher::new();
         let read = match stat.mode & KIND {
             PLAIN => File::open(&path).and_then(|file| hasher.update_reader(file).map(|_| true)),
@@ -255,6 +317,37 @@ impl Output {
             is_young: stat.changed_ns + COARSE_NS > look.at_ns,
         })
     }
+}
+
+/// Removes a file, or a folder with all that is in it, whatever its mode.
+fn remove(path: &Path) -> io::Result<()> {
+    let is_folder = match path.symlink_metadata() {
+        Ok(meta) => meta.is_dir(),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let removed = || if is_folder { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    match removed() {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            // A file goes if its folder can be written to.
+            let locked = if is_folder { path } else { path.parent().unwrap_or(path) };
+            unlock(locked)?;
+            removed()
+        }
+        other => other,
+    }
+}
+
+/// Lets a folder and those in it be read and written to.
+fn unlock(folder: &Path) -> io::Result<()> {
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o700))?;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            unlock(&entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 fn now_ns() -> i128 {

@@ -1,8 +1,12 @@
 //! Running a command: with a deadline, to its end and that of all its children, and with what it cost.
 
+mod caged;
+mod group;
 mod guardian;
 mod machine;
 mod pump;
+
+pub use caged::Caged;
 
 pub(crate) use guardian::Guardian;
 pub use guardian::MARK;
@@ -66,6 +70,8 @@ pub struct Job {
     pub timeout: Duration,
     /// Run it on one CPU, where there are several.
     pub pin: bool,
+    /// Shut it in. What that takes is not part of the time and the CPU time of the run.
+    pub caged: Option<Caged>,
     /// How many bytes of each output are kept: the last ones, in whole lines.
     pub output_limit: usize,
 }
@@ -81,6 +87,7 @@ impl Job {
             input: None,
             timeout,
             pin: false,
+            caged: None,
             output_limit: OUTPUT_LIMIT,
         }
     }
@@ -137,8 +144,9 @@ pub struct Ran {
 /// Runs a command and waits for its end. Blocks; `cancelled` is asked about twenty times a second.
 ///
 /// All that it started is gone afterwards: its process group, everything below it, and everything that has [`MARK`] with
-/// this run's value in its environment. That holds too when this process is killed meanwhile. (What clears its
-/// environment, leaves its group and outlives its parent is not found.)
+/// this run's value in its environment. That holds too when this process is killed meanwhile. In a cage it holds for
+/// everything, and outside of one where a control group can be made. (Elsewhere, what clears its environment, leaves its
+/// group and outlives its parent is not found.)
 #[must_use]
 pub fn run(job: &Job, cancelled: &dyn Fn() -> bool) -> Ran {
     let mut ran = Ran {
@@ -163,24 +171,50 @@ pub fn run(job: &Job, cancelled: &dyn Fn() -> bool) -> Ran {
 }
 
 fn attempt(job: &Job, cancelled: &dyn Fn() -> bool, ran: &mut Ran) -> io::Result<()> {
-    let mut guardian = Guardian::start()?;
-    let mut command = Command::new("sh");
-    command.arg("-c").arg(&job.command).current_dir(&job.dir);
+    let group = if job.caged.is_some() { None } else { group::Group::new() };
+    let mut guardian = Guardian::start_for(group.as_ref().map(group::Group::path))?;
+    let mut command = match &job.caged {
+        Some(caged) => caged.command(&job.command, &job.dir, job.input.is_some()),
+        None => {
+            let mut command = match &group {
+                Some(group) => group.command(&job.command),
+                None => {
+                    let mut command = Command::new("sh");
+                    command.arg("-c").arg(&job.command);
+                    command
+                }
+            };
+            command.current_dir(&job.dir);
+            command
+        }
+    };
     for name in GIT_VARIABLES.iter().chain(job.unset) {
         command.env_remove(name);
     }
     command.envs(job.env.iter().map(|(name, value)| (name, value)));
     let (mark, value) = guardian.mark();
     command.env(mark, value).process_group(guardian.group());
-    let input = job.input.as_ref().map_or_else(Stdio::null, |_| Stdio::piped());
+    let input = if job.input.is_some() || job.caged.is_some() { Stdio::piped() } else { Stdio::null() };
     command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
 
-    let ticks = Ticks::now();
+    let mut ticks = Ticks::now();
     let pinned = Pinned::new(job.pin);
-    let begin = clock::now();
+    let mut begin = clock::now();
     let mut child = command.spawn()?;
     ran.pinned = pinned.cpus.clone();
     drop(pinned);
+    let mut before = Duration::ZERO;
+    if job.caged.is_some() {
+        match caged::ready(&mut child) {
+            Ok(cpu) => (before, ticks, begin) = (cpu, Ticks::now(), clock::now()),
+            Err(error) => {
+                guardian.end(&child);
+                let _ = child.wait();
+                return Err(error);
+            }
+        }
+        caged::begin(&mut child, job.input.is_some())?;
+    }
     let mut pump = match Pump::start(&mut child, job.input.clone(), job.output_limit) {
         Ok(pump) => pump,
         Err(error) => {
@@ -195,12 +229,15 @@ fn attempt(job: &Job, cancelled: &dyn Fn() -> bool, ran: &mut Ran) -> io::Result
     if stop == Stop::Exited {
         pump.until_closed(after(clock::now(), LAST_WORDS));
     }
+    if let Some(group) = &group {
+        group.end();
+    }
     guardian.end(&child);
     // Pipes hold what was written before the end.
     pump.until_closed(after(clock::now(), LAST_WORDS));
     let reaped = reap(&mut child)?;
     if let Some((_, cpu)) = reaped {
-        ran.cpu = cpu;
+        ran.cpu = cpu.saturating_sub(before);
     }
     ran.ended = match (stop, reaped) {
         (Stop::TimedOut, _) | (Stop::Exited, None) => Ended::TimedOut,

@@ -10,6 +10,7 @@ mod candidate;
 mod carry;
 mod confirm;
 mod decide;
+mod equal;
 mod error;
 mod export;
 mod guard;
@@ -19,12 +20,14 @@ mod outcome;
 mod place;
 mod propose;
 mod replay;
+mod walls;
 
 pub use attempt::{Change, Claim};
 pub use carry::Resumed;
 pub use error::SeriesError;
 pub use note::NewIdea;
 pub use outcome::{Ablated, Baseline, Branch, Ended, Replayed, Stopped};
+pub use walls::Isolation;
 
 use crate::{
     database::Databases,
@@ -35,6 +38,7 @@ use crate::{
     state::State,
     verdict::Noise,
 };
+use duramen_cage::Cage;
 use duramen_client::Client;
 use error::fail;
 use std::{
@@ -57,6 +61,8 @@ pub struct Options<'a> {
     pub progress: &'a dyn Fn(&str),
     /// Is asked often whether to end. What was under way goes on with the next command.
     pub cancelled: &'a dyn Fn() -> bool,
+    /// Whether the sides are walled off from each other (X20).
+    pub isolation: Isolation,
 }
 
 /// What [`Series::init`] writes the first spec from.
@@ -64,8 +70,8 @@ pub struct Options<'a> {
 pub struct First<'t> {
     /// The name of the series.
     pub name: &'t str,
-    /// The command to measure.
-    pub command: &'t str,
+    /// The command to measure; nothing is the first benchmark of the repository.
+    pub command: Option<&'t str>,
     /// The figure that decides.
     pub metric: &'t str,
     /// Which way it is better.
@@ -87,6 +93,8 @@ pub struct Series<'a> {
     watched: RefCell<BTreeMap<PathBuf, guard::Watched>>,
     /// Where branches come from, if the spec asks for them.
     databases: Option<Databases>,
+    /// What commands are shut in by.
+    cage: Option<Cage>,
 }
 
 /// The segment that is under way, with its spec read.
@@ -121,7 +129,15 @@ impl Series<'_> {
             Log::create(&log)?;
             return Ok(path);
         }
-        let text = Spec::template(first.name, first.command, first.metric, first.direction);
+        let found = match first.command {
+            Some(command) => spec::Found::command(command),
+            None => {
+                let root = Repository::open(&folder)?.root().to_owned();
+                let none = || SeriesError::NoBenchmark { root: root.clone() };
+                spec::benchmarks(&root).into_iter().next().ok_or_else(none)?
+            }
+        };
+        let text = Spec::template_of(first.name, &found, first.metric, first.direction);
         // A name or command that makes no spec is told before anything is written.
         Spec::parse(&text, &path)?;
         fs::write(&path, text).map_err(fail("write", &path))?;
@@ -162,6 +178,7 @@ impl<'a> Series<'a> {
             cut,
             watched: RefCell::default(),
             databases: None,
+            cage: None,
         })
     }
 

@@ -3,6 +3,7 @@
 mod check;
 mod draw;
 mod error;
+mod found;
 mod guarded;
 mod read;
 mod template;
@@ -10,6 +11,7 @@ mod template;
 pub(crate) use check::NAME_CHARS_MAX;
 pub use draw::Draw;
 pub use error::SpecError;
+pub use found::{benchmarks, Found};
 pub use guarded::OFF_LIMITS;
 pub use read::BYTES_MAX;
 
@@ -139,6 +141,18 @@ pub struct Measure {
     /// to. Runs may add files anywhere; what was there after the build may change only here.
     #[serde(default)]
     pub scratch: Vec<String>,
+    /// Whether runs have the network. Those with a database have it in any case, builds and checks too.
+    #[serde(default)]
+    pub network: bool,
+    /// Folders outside of the worktree that builds may write to, such as caches of what was downloaded. `~/` is the home.
+    #[serde(default)]
+    pub build_writes: Vec<String>,
+    /// What a run computes: it must be the same on both sides at each scale, and from run to run.
+    #[serde(default)]
+    pub equal: Option<Equal>,
+    /// Whether the command runs for a given time, whatever it does: what it prints is not held against how long it takes.
+    #[serde(default)]
+    pub fixed_time: bool,
     /// The most blocks of ABBA a try and scale.
     #[serde(default = "Measure::quads")]
     pub quads: u32,
@@ -179,6 +193,32 @@ impl Measure {
     }
 }
 
+/// What a run computes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "give \"stdout\", a list of files, or { command = \"...\" } that prints a digest"
+)]
+pub enum Equal {
+    /// All that it prints but the lines of figures.
+    Stdout(StdoutWord),
+    /// Files of the worktree that it writes.
+    Files(Vec<String>),
+    /// What a command prints after it, run by `sh -c` in its worktree.
+    Command {
+        /// The command.
+        command: String,
+    },
+}
+
+/// The word for what is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StdoutWord {
+    /// Standard output.
+    #[serde(rename = "stdout")]
+    Stdout,
+}
+
 /// How figures are read from what a command prints.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -196,6 +236,9 @@ pub enum Reader {
     /// hyperfine's `--export-json`; figures are `COMMAND/mean`, `/median`, `/min`, `/max`, `/stddev`, `/user`
     /// and `/system` in seconds, and just `mean` and so on if there is one command only.
     Hyperfine,
+    /// pytest-benchmark's `--benchmark-json`; figures are `NAME/mean`, `/median`, `/min`, `/max` and `/stddev` in seconds, and
+    /// just `mean` and so on if there is one benchmark only.
+    PytestBenchmark,
     /// A document of the schema `duramen.evidence/1`; figures are the means under their names, and
     /// `NAME/min`, `/p50`, `/p90`, `/p95`, `/p99` and `/max` where there was more than one value.
     Evidence,
@@ -209,6 +252,7 @@ impl Reader {
             Self::Criterion => "criterion",
             Self::Go => "go",
             Self::Hyperfine => "hyperfine",
+            Self::PytestBenchmark => "pytest_benchmark",
             Self::Evidence => "evidence",
         }
     }

@@ -43,6 +43,8 @@ pub struct Segment {
     pub host: Box<Host>,
     /// When its tries are looked at.
     pub design: Design,
+    /// Whether the sides are walled off from each other (X20).
+    pub isolated: bool,
     /// Start and every kept try.
     pub head: String,
     /// What the head is made of, in this order.
@@ -318,11 +320,9 @@ impl State {
     fn enter(&mut self, entry: &Entry) -> Result<(), String> {
         let at = entry.at;
         match entry.event.clone() {
-            Event::Segment { schema: _, segment, start, spec, seed, host, design } => {
-                let head = start.clone();
-                let mut new = Segment::new(segment, at, start, spec, seed, host, head);
-                new.design = design;
-                self.segments.push(new);
+            Event::Segment { schema: _, segment, start, spec, seed, host, design, isolated } => {
+                let new = Segment::new(segment, at, start, spec, seed, host);
+                self.segments.push(Segment { design, isolated, ..new });
             }
             Event::Idea { idea, rank, text, mechanism, done } => {
                 self.ideas.insert(idea, Idea { idea, rank, text, mechanism, done });
@@ -345,15 +345,8 @@ impl State {
 }
 
 impl Segment {
-    fn new(
-        number: u32,
-        at: Timestamp,
-        start: String,
-        spec: String,
-        seed: u64,
-        host: Box<Host>,
-        head: String,
-    ) -> Segment {
+    fn new(number: u32, at: Timestamp, start: String, spec: String, seed: u64, host: Box<Host>) -> Segment {
+        let head = start.clone();
         Segment {
             number,
             at,
@@ -362,6 +355,7 @@ impl Segment {
             seed,
             host,
             design: Design::Fixed,
+            isolated: false,
             head,
             keeps: Vec::new(),
             noise: Vec::new(),

@@ -12,6 +12,8 @@
 mod blocks;
 mod effects;
 pub mod looks;
+mod outputs;
+mod own_time;
 mod rows;
 mod spending;
 mod spread;
@@ -32,9 +34,6 @@ const CONFIDENCE: f64 = 0.95;
 
 /// With so many blocks, every budget of tries that a spec may have can be met.
 const BLOCKS_ENOUGH: u32 = 20;
-
-/// A gain of more than this is measured anew in fresh folders: half the time.
-const TOO_GOOD: f64 = -0.5;
 
 /// Of an ablation whose samples say nothing.
 const UNTOLD: &str = "the samples do not tell";
@@ -97,14 +96,6 @@ pub fn judge(spec: &Spec, noise: &Noise, samples: &[Sample]) -> Judgement {
             guards: true,
         },
     )
-}
-
-/// Whether a provisional keep is so good (more than twice, over all scales or at one) that only samples from
-/// fresh folders without caches may confirm it.
-#[must_use]
-pub fn needs_clean_rerun(first: &Judgement) -> bool {
-    first.verdict == Verdict::Keep
-        && first.effect.iter().chain(first.scales.values()).any(|effect| effect.share < TOO_GOOD)
 }
 
 /// What is to become of a try that was to be kept, from new samples at all scales, held-out ones included.
@@ -272,7 +263,8 @@ fn bad_samples(
     if let Some(why) = insane(Side::Base) {
         return Some((Verdict::Invalid, format!("of the base's figures: {why}")));
     }
-    rows::differ(samples, known, scales).map(|why| (Verdict::Invalid, why))
+    let differ = || outputs::differ(samples, scales).or_else(|| rows::differ(samples, known, scales));
+    differ().map(|why| (Verdict::Invalid, why)).or_else(|| own_time::unbacked(spec, samples, scales))
 }
 
 /// Sentinels, secondaries and scales against their limits.

@@ -33,6 +33,9 @@ pub(crate) struct Experiment {
     /// The folder of the series [default: this folder if it holds an experiment.toml, else the folder experiment]
     #[arg(long, global = true, value_name = "FOLDER")]
     series: Option<PathBuf>,
+    /// Measure although nothing keeps the two sides apart here: each can read and change what belongs to the other
+    #[arg(long, global = true)]
+    allow_unisolated: bool,
     #[command(subcommand)]
     verb: Verb,
 }
@@ -87,8 +90,8 @@ enum Verb {
 }
 
 pub(super) fn run(context: &Context, experiment: Experiment) -> Outcome {
-    let Experiment { series, verb } = experiment;
-    let handle = Handle::new(context, series);
+    let Experiment { series, allow_unisolated, verb } = experiment;
+    let handle = Handle::new(context, series, allow_unisolated);
     match verb {
         Verb::Init(init) => begin::init(&handle, &init),
         Verb::Baseline => begin::baseline(&handle),

@@ -49,7 +49,9 @@ fn a_series_from_its_beginning_to_branches() {
 
     // Slower; out of scope; broken.
     project.write("program/time", "96\n");
-    assert!(project.attempt(1, "more is less").contains("discard"));
+    let conflict = project.attempt(1, "more is less");
+    assert!(conflict.contains("conflicts") && conflict.contains("--base"), "{conflict}");
+    assert!(project.go_on(1, "more is less").contains("discard"));
     project.write("program/time", "80\n");
     project.write("bench.sh", "echo METRIC time_ms=1; echo METRIC rows=$1\n");
     let invalid = project.attempt(3, "a faster benchmark");

@@ -28,7 +28,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("branches", &["base", "cage", "measure", "postgres", "changes", "schema", "carry", "api"]),
     ("functions", &["base", "postgres", "traces"]),
     ("reports", &["base", "measure"]),
-    ("experiment", &["base", "measure", "api", "client", "reports"]),
+    ("experiment", &["base", "cage", "measure", "api", "client", "reports"]),
     (
         "attachments",
         &[

@@ -72,6 +72,23 @@ impl Repository {
         self.commit_tree(&tree, &[&base], message)
     }
 
+    /// Whether a commit holds the change from one commit to another, line by line: whether that can be taken back there.
+    /// A change of nothing is held by none.
+    ///
+    /// # Errors
+    /// When git fails.
+    pub(crate) fn contains(&self, commit: &str, from: &str, to: &str) -> Result<bool, GitError> {
+        let patch = self.diff(from, to)?;
+        if patch.is_empty() {
+            return Ok(false);
+        }
+        let index = Index::empty()?;
+        let call = |doing| index.call(self.call(doing));
+        call("read a commit").args(["read-tree", commit]).run()?;
+        let args = ["apply", "--cached", "--reverse", "--check", "--whitespace=nowarn", "-"];
+        Ok(call("look for a change").args(args).input(patch.into_bytes()).any()?.code == 0)
+    }
+
     /// The files that differ between two commits, each once, by name; a renamed one under both names.
     ///
     /// # Errors

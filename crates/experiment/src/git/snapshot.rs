@@ -24,7 +24,7 @@ impl Index {
     }
 
     /// Begins with what an index knows of the files, so that only changed ones are read.
-    fn copy_of(index: &Path) -> Result<Self, GitError> {
+    pub(super) fn copy_of(index: &Path) -> Result<Self, GitError> {
         let new = Self::empty()?;
         let modified = match fs::metadata(index).and_then(|meta| meta.modified()) {
             Ok(modified) => modified,
@@ -40,6 +40,34 @@ impl Index {
         Ok(new)
     }
 
+    /// Takes away the flags by which git does not look at files: those that are taken for unchanged, and those that
+    /// are left out of a working tree and are there all the same.
+    pub(super) fn reveal(&self, top: &Path, call: &dyn Fn(&'static str) -> Call) -> Result<(), GitError> {
+        let listed = call("list the index").args(["ls-files", "-z", "-v"]).run()?;
+        let (mut assumed, mut skipped) = (Vec::new(), Vec::new());
+        for item in listed.items() {
+            let (flag, name) = (item.first().copied().unwrap_or_default(), item.get(2..).unwrap_or_default());
+            let is_there = || top.join(OsString::from_vec(name.to_vec())).symlink_metadata().is_ok();
+            if flag.is_ascii_lowercase() {
+                assumed.extend_from_slice(name);
+                assumed.push(0);
+            }
+            if flag.eq_ignore_ascii_case(&b's') && is_there() {
+                skipped.extend_from_slice(name);
+                skipped.push(0);
+            }
+        }
+        for (how, list) in [("--no-assume-unchanged", assumed), ("--no-skip-worktree", skipped)] {
+            if !list.is_empty() {
+                call("change an index of our own")
+                    .args(["update-index", how, "-z", "--stdin"])
+                    .input(list)
+                    .run()?;
+            }
+        }
+        Ok(())
+    }
+
     pub(super) fn call(&self, call: Call) -> Call {
         call.env("GIT_INDEX_FILE", &self.path)
     }
@@ -50,7 +78,8 @@ impl Repository {
     /// those that git neither knows nor ignores. What is in `except` (folders or files, absolute or relative to the top)
     /// is as in `parent`. Repositories within the working tree are left out, unless they are submodules.
     ///
-    /// Neither the working tree nor its index is written. Nothing refers to the commit yet.
+    /// Flags in the index (`--assume-unchanged`, `--skip-worktree`) hide no change. Neither the working tree nor its index
+    /// is written. Nothing refers to the commit yet.
     ///
     /// # Errors
     /// When the folder belongs to another repository, or git fails.
@@ -78,6 +107,9 @@ impl Repository {
         let call =
             |doing| index.call(if is_ours { self.call_for(doing, &top) } else { self.call_in(doing, &top) });
 
+        if !is_ours {
+            index.reveal(&top, &call)?;
+        }
         let excluded = except.iter().map(|path| {
             let mut pattern = b":(top,exclude,literal)".to_vec();
             pattern.extend_from_slice(bytes(path));

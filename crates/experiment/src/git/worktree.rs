@@ -271,7 +271,7 @@ fn discard(place: &Place) -> Result<(), GitError> {
 }
 
 /// In double quotes, as git's settings and lists take names with any characters.
-fn quoted(text: &[u8]) -> Vec<u8> {
+pub(super) fn quoted(text: &[u8]) -> Vec<u8> {
     let mut quoted = vec![b'"'];
     for byte in text {
         match byte {

@@ -337,5 +337,8 @@ fn machine(segment: &Segment, parts: &mut Vec<Part>) {
         host.file_system,
         segment.seed
     )));
+    if !segment.isolated {
+        parts.push(Part::Note(words::UNISOLATED.to_owned()));
+    }
     parts.push(Part::Verbatim { title: "experiment.toml", text: segment.spec.clone() });
 }

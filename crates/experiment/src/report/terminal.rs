@@ -88,6 +88,9 @@ pub fn one(state: &State, number: u32) -> Option<String> {
     add("candidate", row.candidate.clone());
     add("files", words::line(&row.files.join(" ")));
     add("samples", format!("{}; at most {:.1} % of the time stolen", row.samples, row.steal * 100.0));
+    if state.segments.iter().any(|segment| segment.number == row.segment && !segment.isolated) {
+        add("walls", words::UNISOLATED.to_owned());
+    }
     add("failure", words::line(row.failure.as_deref().unwrap_or_default()));
     add("began", row.at.to_string());
     add("ended", row.ended.map(|ended| ended.to_string()).unwrap_or_default());

@@ -6,6 +6,10 @@ use crate::{
     spec::Direction,
 };
 
+/// Of a segment that has no walls between its sides.
+pub(super) const UNISOLATED: &str =
+    "Measured without walls between the sides: each could read and change what belongs to the other.";
+
 /// So many digits of a commit are enough for people.
 const COMMIT_DIGITS: usize = 10;
 

@@ -4,6 +4,7 @@ use rustix::process::{kill_process_group, pidfd_open, pidfd_send_signal, Pid, Pi
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -34,6 +35,11 @@ while [ $n -lt 50 ]; do
   for file in $found; do file=${file#/proc/}; kill -9 "${file%/environ}" 2>/dev/null; done
   n=$((n+1))
 done
+if [ -n "$2" ]; then
+  echo 1 >"$2/cgroup.kill"
+  n=0
+  until rmdir "$2" 2>/dev/null || [ $n -gt 500 ]; do n=$((n+1)); done
+fi
 kill -9 0
 "#;
 
@@ -48,10 +54,16 @@ pub(crate) struct Guardian {
 impl Guardian {
     /// Starts it, and returns when it watches.
     pub(crate) fn start() -> io::Result<Self> {
+        Self::start_for(None)
+    }
+
+    /// The same for a command in a control group, which it ends and removes too.
+    pub(crate) fn start_for(group: Option<&Path>) -> io::Result<Self> {
         let mark = entropy::token(MARK_LEN);
         let mut process = Command::new("sh")
             .args(["-c", SCRIPT, "duramen-guardian"])
             .arg(format!("{MARK}={mark}"))
+            .arg(group.unwrap_or(Path::new("")))
             .current_dir("/")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

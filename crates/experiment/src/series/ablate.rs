@@ -18,6 +18,7 @@ impl Series<'_> {
     /// # Errors
     /// When nothing is kept, the head does not build, the caller asked to end, or git or the log refuse.
     pub fn ablate(&mut self) -> Result<Vec<Ablated>, SeriesError> {
+        self.within_walls()?;
         self.finish_open()?;
         let current = self.current()?;
         let segment = self.state.current().ok_or(SeriesError::NoBaseline)?;

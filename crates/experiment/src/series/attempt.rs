@@ -94,14 +94,28 @@ impl Series<'_> {
     /// nothing is changed, the change does not fit on the head, the budget is spent, the base itself fails,
     /// the caller asked to end, or git or the log refuse.
     pub fn attempt(&mut self, change: &Change, claim: &Claim) -> Result<Ended, SeriesError> {
+        self.attempt_from(change, None, claim)
+    }
+
+    /// The same of a change of the commit that is named, or, where none is, of what it can only be a change of (X24).
+    ///
+    /// # Errors
+    /// Those of [`attempt`](Self::attempt), and when none is named and it could be a change of several.
+    pub fn attempt_from(
+        &mut self,
+        change: &Change,
+        base: Option<&str>,
+        claim: &Claim,
+    ) -> Result<Ended, SeriesError> {
         claim.check()?;
         let current = self.ready()?;
+        self.within_walls()?;
         self.check_axis(claim)?;
         if let Some(number) = claim.idea.filter(|number| !self.state.ideas.contains_key(number)) {
             return Err(SeriesError::NoIdea { number });
         }
         let message = claim.message(&current.spec.name);
-        let taken = self.take_in(change, &current, &message)?;
+        let taken = self.take_in(change, base, &current, &message)?;
         if let Some(open) = self.state.open_try().cloned() {
             let candidate = self.on_head(&taken, &current.head, &message)?;
             let is_same = self.repository.changed_files(&open.candidate, &candidate)?.is_empty();
@@ -123,6 +137,7 @@ impl Series<'_> {
             let name = Self::tree_ref(&current.spec.name, self.state.next_try());
             self.repository.set_ref(&name, &taken.commit)?;
         }
+        self.tell_reverts(&current, &candidate)?;
         let open = self.begin(
             &current,
             Begun { source: change.source(), base: current.head.clone(), candidate, files },

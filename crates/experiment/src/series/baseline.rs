@@ -2,7 +2,9 @@
 
 use super::{
     place::{failure, Sides, BASE, CANDIDATE},
-    short, Baseline, Current, Series, SeriesError,
+    short,
+    walls::Doing,
+    Baseline, Current, Series, SeriesError,
 };
 use crate::{
     event::{Design, Event, Metrics, Purpose, Sample, SCHEMA},
@@ -36,6 +38,7 @@ impl Series<'_> {
             return self.finish_baseline(&current, true);
         }
         self.check_name(&spec)?;
+        self.raise_walls()?;
         self.prove(&spec, &start)?;
         let host = Host::fingerprint(&self.work)?;
         let segment = self.state.segments.last().map_or(0, |last| last.number) + 1;
@@ -48,6 +51,7 @@ impl Series<'_> {
             seed: entropy::seed(),
             host: Box::new(host),
             design: Design::Looks,
+            isolated: self.cage.is_some(),
         })?;
         self.finish_baseline(&self.current()?, false)
     }
@@ -128,7 +132,8 @@ impl Series<'_> {
             self.is_cancelled()?;
             self.say(&format!("check {}", check.name));
             self.forget(BASE)?;
-            let ran = self.command(&check.command, &base, check.timeout_s, None, Vec::new())?;
+            let caged = self.caged(&base, spec, Doing::Check);
+            let ran = self.command(&check.command, &base, check.timeout_s, None, Vec::new(), caged)?;
             if let Some(detail) = failure(&ran, check.timeout_s) {
                 return Err(SeriesError::Check { check: check.name.clone(), commit: commit(), detail });
             }
@@ -195,6 +200,7 @@ impl Series<'_> {
 
     /// Measures the head against itself in the two worktrees.
     fn noise(&mut self, current: &Current) -> Result<Vec<Sample>, SeriesError> {
+        self.within_walls()?;
         let (spec, commit) = (&current.spec, &current.head);
         let broken = |detail| SeriesError::Build { what: "base", commit: short(commit).to_owned(), detail };
         let base = self.place(BASE, commit, spec, None)?.map_err(broken)?;

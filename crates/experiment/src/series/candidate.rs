@@ -3,7 +3,7 @@
 
 use super::{Change, Current, Series, SeriesError};
 use crate::git::GitError;
-use std::path::Path;
+use std::{collections::BTreeSet, path::Path};
 
 /// The worktree for changes that are looked at.
 pub(super) const PROPOSAL: &str = "proposal";
@@ -16,62 +16,110 @@ pub(super) struct Taken {
 }
 
 impl Series<'_> {
-    /// Makes a commit of a change.
-    ///
-    /// A tree goes on where an earlier one ended: it holds what was kept of it already, perhaps edited once
-    /// more. Or it does not, because the user went back. So a tree is taken for a change of what it differs
-    /// least from: the newest commit that it has in common with the head, or one of the trees that were tried
-    /// and kept.
+    /// Makes a commit of a change: of what it is a change is `named`, or follows from rules that take no line for a change
+    /// that the user may have never touched (X24).
     pub(super) fn take_in(
         &self,
         change: &Change,
+        named: Option<&str>,
         current: &Current,
         message: &str,
     ) -> Result<Taken, SeriesError> {
+        let named = named.map(|base| self.repository.resolve(base)).transpose()?;
+        let keeps = self.state.current().map_or(&[][..], |segment| &segment.keeps);
+        // What is older than the start may lack what the start has.
+        let is_known = |commit: &str| {
+            let name = &current.spec.name;
+            let tried =
+                |number| self.repository.resolve(&Self::tree_ref(name, number)).is_ok_and(|it| it == commit);
+            [&current.start, &current.head].into_iter().any(|known| known == commit)
+                || keeps.iter().any(|kept| kept.commit == commit || tried(kept.number))
+        };
         match change {
             Change::WorkingTree => {
                 if let Some(what) = self.repository.busy() {
                     let path = self.repository.root().to_owned();
                     return Err(SeriesError::Busy { what: what.to_owned(), path });
                 }
-                let root = self.repository.root().to_owned();
-                self.take_tree(&root, &self.repository.head()?, current, message)
+                let (root, at) = (self.repository.root().to_owned(), self.repository.head()?);
+                let base = match named {
+                    Some(base) => Some(base),
+                    None => self.base_of(&root, &at, current, message)?.filter(|base| is_known(base)),
+                };
+                let base = base.ok_or_else(|| SeriesError::NoBase { of: "the working tree".to_owned() })?;
+                self.snapshot(&root, base, message)
             }
             Change::Branch(name) => {
                 let tip = self.repository.resolve(name)?;
                 let tree = self.repository.worktree(&self.work.join(PROPOSAL), &tip, false)?.path;
-                self.take_tree(&tree, &tip, current, message)
+                let base = match named {
+                    Some(base) => Some(base),
+                    None => self.base_of(&tree, &tip, current, message)?,
+                };
+                let base = base.ok_or_else(|| SeriesError::NoBase { of: name.clone() })?;
+                self.snapshot(&tree, base, message)
             }
             Change::Patch(path) => {
-                let commit = self.repository.apply_patch(&current.head, path, message)?;
-                Ok(Taken { commit, base: current.head.clone() })
+                let base = named.unwrap_or_else(|| current.head.clone());
+                let commit = self.repository.apply_patch(&base, path, message)?;
+                Ok(Taken { commit, base })
             }
         }
     }
 
-    /// `at` is the commit that the tree is checked out from.
-    fn take_tree(
+    /// What a tree that was checked out from a commit is a change of. If the history of that commit has something that was
+    /// kept, the newest that it has. Else the newest state that was kept and that the tree holds line by line, so that what
+    /// it has besides is a change of that state: the stack, the stack without its last tries, or a tree that was tried and
+    /// kept. Else what its history has in common with the head, if anything.
+    fn base_of(
         &self,
         tree: &Path,
         at: &str,
         current: &Current,
         message: &str,
-    ) -> Result<Taken, SeriesError> {
-        let common = self.repository.merge_base(at, &current.head)?;
-        let mut nearest = self.snapshot(tree, common.unwrap_or_else(|| current.start.clone()), message)?;
-        let mut distance = self.repository.diff(&nearest.base, &nearest.commit)?.len();
+    ) -> Result<Option<String>, SeriesError> {
         let keeps = self.state.current().map_or(&[][..], |segment| &segment.keeps);
-        for kept in keeps {
-            let Ok(tried) = self.repository.resolve(&Self::tree_ref(&current.spec.name, kept.number)) else {
-                continue;
-            };
-            let other = self.snapshot(tree, tried, message)?;
-            let far = self.repository.diff(&other.base, &other.commit)?.len();
-            if far <= distance {
-                (nearest, distance) = (other, far);
+        let common = self.repository.merge_base(at, &current.head)?;
+        let is_kept =
+            |commit: &String| *commit == current.head || keeps.iter().any(|kept| kept.commit == *commit);
+        if keeps.is_empty() || common.as_ref().is_some_and(is_kept) {
+            return Ok(common);
+        }
+        let now = self.snapshot(tree, current.start.clone(), message)?.commit;
+        for kept in keeps.iter().rev() {
+            // Of a stack that was decided by hand, not every prefix is a commit.
+            if self.repository.contains(&now, &current.start, &kept.commit)? {
+                return Ok(Some(kept.commit.clone()));
             }
         }
-        Ok(nearest)
+        for kept in keeps.iter().rev() {
+            let tried = self.repository.resolve(&Self::tree_ref(&current.spec.name, kept.number));
+            let Ok(tried) = tried else { continue };
+            let Ok(before) = self.repository.resolve(&format!("{tried}~1")) else { continue };
+            if self.repository.contains(&now, &before, &tried)? {
+                return Ok(Some(tried));
+            }
+        }
+        Ok(common)
+    }
+
+    /// Tells if a candidate takes back lines of what was kept.
+    pub(super) fn tell_reverts(&self, current: &Current, candidate: &str) -> Result<(), SeriesError> {
+        let removed = lines(&self.repository.diff(&current.head, candidate)?, '-');
+        let keeps = self.state.current().map_or(&[][..], |segment| &segment.keeps);
+        for kept in keeps.iter().filter(|_| !removed.is_empty()) {
+            let added = lines(&self.repository.diff(&format!("{}~1", kept.commit), &kept.commit)?, '+');
+            let back: Vec<&String> = added.intersection(&removed).map(|(_, line)| line).collect();
+            if let Some(first) = back.first() {
+                let more =
+                    if back.len() > 1 { format!(", and {} more", back.len() - 1) } else { String::new() };
+                self.say(&format!(
+                    "it takes back lines of try {}, which was kept: `{first}`{more}",
+                    kept.number
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// The ref of a tree as it was when it was tried, before it was put on the head.
@@ -101,4 +149,20 @@ impl Series<'_> {
         let commit = self.repository.snapshot(tree, &base, message, &self.own_files(tree))?;
         Ok(Taken { commit, base })
     }
+}
+
+/// The lines that a patch adds (`+`) or removes (`-`), each with its file, without those that hold nothing but signs.
+fn lines(patch: &str, sign: char) -> BTreeSet<(String, String)> {
+    let (mut file, mut found, mut is_hunk) = (String::new(), BTreeSet::new(), false);
+    for line in patch.lines() {
+        if let Some(names) = line.strip_prefix("diff --git ") {
+            (file, is_hunk) = (names.to_owned(), false);
+        }
+        is_hunk |= line.starts_with("@@");
+        let Some(text) = line.strip_prefix(sign).filter(|_| is_hunk) else { continue };
+        if text.contains(char::is_alphanumeric) {
+            found.insert((file.clone(), text.trim().to_owned()));
+        }
+    }
+    found
 }

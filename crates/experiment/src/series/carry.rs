@@ -4,7 +4,9 @@ use super::{
     error::named,
     measure::Bad,
     place::{failure, Sides, BASE, CANDIDATE},
-    short, Baseline, Current, Ended, Series, SeriesError,
+    short,
+    walls::Doing,
+    Baseline, Current, Ended, Series, SeriesError,
 };
 use crate::{
     event::{Design, Event, Judgement, Purpose, Sample, Side, Verdict},
@@ -17,7 +19,6 @@ use crate::{
         looks::{self, Known, Look},
     },
 };
-use std::path::Path;
 
 /// What was gone on with.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,6 +41,7 @@ impl Series<'_> {
         if let Some(open) = self.state.open_try().cloned() {
             return Ok(Resumed::Try(self.carry_out(&open)?));
         }
+        self.within_walls()?;
         let current = self.current()?;
         if current.noise.is_none() {
             return Ok(Resumed::Baseline(self.finish_baseline(&current, true)?));
@@ -50,6 +52,7 @@ impl Series<'_> {
 
     /// Measures the open try and ends it.
     pub(super) fn carry_out(&mut self, open: &Try) -> Result<Ended, SeriesError> {
+        self.within_walls()?;
         let current = self.current()?;
         for commit in [&open.base, &open.candidate] {
             if self.repository.resolve(commit).is_err() {
@@ -99,7 +102,7 @@ impl Series<'_> {
         if first.verdict != Verdict::Keep {
             return Ok(first);
         }
-        if let Some(reason) = self.tampered(spec, &sides)? {
+        if let Some(reason) = self.tampered(spec, open, &sides)? {
             return Ok(Judgement { verdict: Verdict::Invalid, reason, ..first });
         }
         self.say(&format!("it seems to help: {}", first.reason));
@@ -129,21 +132,32 @@ impl Series<'_> {
 
     /// What the candidate's build or run changed in its worktree although no try may, if it did. The scope is
     /// that of the commit; this is how it could be gone around.
-    pub(super) fn tampered(&self, spec: &Spec, sides: &Sides) -> Result<Option<String>, SeriesError> {
-        let changed = |tree: &Path| Repository::open(tree).and_then(|tree| tree.dirty_files(&[]));
-        // A worktree that git cannot list says nothing, if the other is no better.
-        let Ok(of_base) = changed(&sides.base) else { return Ok(None) };
-        let of_candidate = match changed(&sides.candidate) {
-            Ok(files) => files,
-            Err(error) => return Ok(Some(format!("its worktree cannot be looked at any more: {error}"))),
-        };
-        let new: Vec<String> = of_candidate.into_iter().filter(|file| !of_base.contains(file)).collect();
+    pub(super) fn tampered(
+        &self,
+        spec: &Spec,
+        open: &Try,
+        sides: &Sides,
+    ) -> Result<Option<String>, SeriesError> {
+        let git = &self.repository;
+        let of_base = git.differing_files(&sides.base, &open.base)?;
+        let of_candidate = git.differing_files(&sides.candidate, &open.candidate)?;
+        // What the builds of both make of a file is no difference between them.
+        let is_new = |(name, content): &(&String, &String)| of_base.get(*name) != Some(*content);
+        let changed: Vec<String> = of_candidate.iter().filter(is_new).map(|(name, _)| name.clone()).collect();
+        let others = git.other_files(&sides.base, &open.base)?;
+        let added = git.other_files(&sides.candidate, &open.candidate)?;
+        let added: Vec<String> = added.into_iter().filter(|name| !others.contains(name)).collect();
+        let rules = Rules::new(spec, &self.inside)?;
         let is_wrong = |violation: &Violation| match violation.why {
             Why::OffLimits(_) | Why::Series => true,
             // What a build makes anew is its own affair; what was there in the base is not.
             _ => sides.base.join(&violation.file).exists(),
         };
-        let violations = Rules::new(spec, &self.inside)?.violations(&new);
+        let mut violations = rules.violations(&changed);
+        let of_added = rules.violations(&added);
+        let names: Vec<String> = of_added.iter().map(|violation| violation.file.clone()).collect();
+        let ignored = git.ignored(&open.base, &names)?;
+        violations.extend(of_added.into_iter().filter(|violation| !ignored.contains(&violation.file)));
         let reasons: Vec<String> =
             violations.iter().filter(|wrong| is_wrong(wrong)).map(ToString::to_string).collect();
         Ok((!reasons.is_empty()).then(|| format!("changed while it was built or run: {}", named(&reasons))))
@@ -168,7 +182,9 @@ impl Series<'_> {
             self.say(&format!("check {}", check.name));
             // A check may change the worktree: the next measurement builds it again.
             self.forget(CANDIDATE)?;
-            let ran = self.command(&check.command, &sides.candidate, check.timeout_s, None, Vec::new())?;
+            let caged = self.caged(&sides.candidate, spec, Doing::Check);
+            let ran =
+                self.command(&check.command, &sides.candidate, check.timeout_s, None, Vec::new(), caged)?;
             if let Some(why) = self.guard(None)? {
                 return Ok(Some((Verdict::Invalid, format!("check {}: {why}", check.name))));
             }

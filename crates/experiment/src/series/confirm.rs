@@ -1,9 +1,8 @@
-//! New samples for what seems to help: at all scales, held-out ones too (X9); after a win that is too good,
-//! in fresh folders (X8).
+//! New samples for what seems to help: at all scales, held-out ones too (X9), in fresh folders (X8).
 
 use super::{
     carry::{believed, ended},
-    place::{Sides, CANDIDATE, FRESH_BASE, FRESH_CANDIDATE},
+    place::{Sides, FRESH_BASE, FRESH_CANDIDATE},
     short, Current, Series, SeriesError,
 };
 use crate::{
@@ -22,14 +21,8 @@ impl Series<'_> {
     ) -> Result<Judgement, SeriesError> {
         let spec = &current.spec;
         let purpose = Purpose::Confirm(open.number);
-        let is_fresh = verdict::needs_clean_rerun(first);
-        let sides = if is_fresh {
-            self.say("more than twice as fast: measuring it anew in fresh folders, without caches");
-            self.fresh(&open.base, &open.candidate, spec, &format!("confirm-{}", open.number))?
-        } else {
-            let base = self.built_base(&open.base, spec)?;
-            self.place(CANDIDATE, &open.candidate, spec, None)?.map(|candidate| Sides { base, candidate })
-        };
+        self.say("measuring it anew in fresh folders, without caches");
+        let sides = self.fresh(&open.base, &open.candidate, spec, &format!("confirm-{}", open.number))?;
         let judgement = match sides {
             Err(why) => {
                 let reason = format!("the candidate does not build again: {why}");
@@ -54,7 +47,7 @@ impl Series<'_> {
                         Judgement { confirmed: Some(second.verdict == Verdict::Keep), ..second }
                     }
                 };
-                match self.tampered(spec, &sides)? {
+                match self.tampered(spec, open, &sides)? {
                     Some(reason) if second.verdict == Verdict::Keep => {
                         Judgement { verdict: Verdict::Invalid, reason, confirmed: Some(false), ..second }
                     }
@@ -62,9 +55,7 @@ impl Series<'_> {
                 }
             }
         };
-        if is_fresh {
-            self.clear(&[FRESH_BASE, FRESH_CANDIDATE])?;
-        }
+        self.clear(&[FRESH_BASE, FRESH_CANDIDATE])?;
         Ok(judgement)
     }
 

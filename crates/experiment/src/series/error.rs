@@ -68,6 +68,16 @@ pub enum SeriesError {
         /// The name.
         name: String,
     },
+    /// Nobody said what to measure, and nothing was found.
+    #[error(
+        "no benchmark was found in {}: say what is to be measured (`--command`). Looked for: a target `bench` in the \
+         Makefile, benchmarks of cargo, Go and pytest-benchmark, a script `bench` in package.json",
+        root.display()
+    )]
+    NoBenchmark {
+        /// The repository.
+        root: PathBuf,
+    },
     /// Nothing was measured yet.
     #[error("the series has no baseline; run `baseline` first")]
     NoBaseline,
@@ -171,10 +181,19 @@ pub enum SeriesError {
         /// The head.
         head: String,
     },
+    /// Nobody said what a tree is a change of.
+    #[error(
+        "what {of} is a change of cannot be told: its history has neither the start of the segment nor anything that was \
+         kept; name the commit that you began with (`--base COMMIT`)"
+    )]
+    NoBase {
+        /// The tree, or the branch.
+        of: String,
+    },
     /// The change does not fit on the head.
     #[error(
         "the change conflicts with tries that were kept, in {}; get the head with `git merge {head}`, \
-         resolve that, and try again",
+         resolve that, and try again; or name the commit that it is a change of (`--base COMMIT`)",
         named(files)
     )]
     Conflict {
@@ -251,6 +270,30 @@ pub enum SeriesError {
         commit: String,
         /// The try.
         number: u32,
+    },
+    /// The sides cannot be kept apart here (X20).
+    #[error(
+        "the sides cannot be kept apart: {source}; or give --allow-unisolated, to measure although each side can read \
+         and change what belongs to the other"
+    )]
+    NoCage {
+        /// Why there is no cage.
+        source: duramen_cage::Unavailable,
+    },
+    /// The segment has no walls, and the caller wants some.
+    #[error(
+        "segment {segment} was begun without walls between the sides; run `baseline` to begin a new one, or give \
+         --allow-unisolated to go on without them"
+    )]
+    Open {
+        /// The segment.
+        segment: u32,
+    },
+    /// The segment has walls, and the caller wants none.
+    #[error("segment {segment} was begun with walls between the sides; run `baseline` to begin one without")]
+    Walled {
+        /// The segment.
+        segment: u32,
     },
     /// The caller asked to end. What was under way goes on with the next command that measures.
     #[error("interrupted; the next command goes on from here")]

@@ -8,7 +8,10 @@ use crate::{
     outputs::{self, Look, Outputs, Scratch},
     spec::{Spec, SpecError},
 };
-use std::path::Path;
+use std::{collections::BTreeSet, path::Path};
+
+/// How many files that the first run left are named.
+const LEFT: usize = 3;
 
 /// A worktree with a build in it.
 pub(super) struct Watched {
@@ -18,6 +21,8 @@ pub(super) struct Watched {
     outputs: Outputs,
     /// All of its files, after the last run in it.
     last: Look,
+    /// What the last run in it left, and is removed.
+    left: Vec<String>,
 }
 
 impl Series<'_> {
@@ -31,6 +36,9 @@ impl Series<'_> {
             let is_own = own == Some(path.as_path());
             let changed = watched.look(path, is_own)?;
             if changed.is_empty() {
+                if is_own {
+                    watched.sweep(path)?;
+                }
                 continue;
             }
             let (name, changed) = (&watched.name, named(&changed));
@@ -70,9 +78,26 @@ impl Series<'_> {
     ) -> Result<(), SeriesError> {
         let scratch = scratch(spec)?;
         let last = look(path, &scratch)?;
-        let watched = Watched { name: name.to_owned(), scratch, outputs: outputs.clone(), last };
-        self.watched.borrow_mut().entry(path.to_owned()).or_insert(watched);
+        let mut watched =
+            Watched { name: name.to_owned(), scratch, outputs: outputs.clone(), last, left: Vec::new() };
+        let mut all = self.watched.borrow_mut();
+        if !all.contains_key(path) {
+            // A run that was killed may have left something.
+            watched.sweep(path)?;
+            watched.left.clear();
+            all.insert(path.to_owned(), watched);
+        }
         Ok(())
+    }
+
+    /// What the last run in a folder left there, in short, if it left anything.
+    pub(super) fn left(&self, path: &Path) -> Option<String> {
+        let watched = self.watched.borrow();
+        let left = &watched.get(path)?.left;
+        let first = left.iter().take(LEFT).map(String::as_str).collect::<Vec<_>>().join(", ");
+        (!left.is_empty()).then(|| {
+            format!("{} files ({first}{})", left.len(), if left.len() > LEFT { ", ..." } else { "" })
+        })
     }
 
     /// Does not look after the build of a folder any more.
@@ -82,6 +107,13 @@ impl Series<'_> {
 }
 
 impl Watched {
+    /// Removes what a run left, so that the next one begins with what the first one did.
+    fn sweep(&mut self, path: &Path) -> Result<(), SeriesError> {
+        let swept = self.outputs.sweep(path, &mut self.last, &BTreeSet::new());
+        self.left = swept.map_err(fail("remove what a run left in", path))?;
+        Ok(())
+    }
+
     /// What was changed since the last look.
     fn look(&mut self, path: &Path, is_own: bool) -> Result<Vec<String>, SeriesError> {
         let now = look(path, &self.scratch)?;
@@ -108,6 +140,6 @@ pub(super) fn scratch(spec: &Spec) -> Result<Scratch, SeriesError> {
 }
 
 /// The names of the files of a commit, as looks have them.
-pub(super) fn names(files: &[std::path::PathBuf]) -> std::collections::BTreeSet<String> {
+pub(super) fn names(files: &[std::path::PathBuf]) -> BTreeSet<String> {
     files.iter().map(|file| outputs::name(file)).collect()
 }

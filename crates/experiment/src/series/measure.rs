@@ -20,7 +20,7 @@ use duramen_client::run::environment;
 use std::{fs, io::Read, path::Path};
 
 /// The variable that holds the value of the scale.
-const SCALE_VARIABLE: &str = "SCALE";
+pub(super) const SCALE_VARIABLE: &str = "SCALE";
 /// A file of figures is read up to this, in bytes.
 const FILE_LIMIT: u64 = 16 << 20;
 
@@ -44,6 +44,8 @@ struct Once {
     /// Why its figures count for nothing.
     invalid: Option<String>,
     data: Option<Data>,
+    /// The digest of what it computed.
+    output: Option<String>,
 }
 
 impl Current {
@@ -161,6 +163,7 @@ impl Series<'_> {
                 failure: once.failure,
                 invalid: once.invalid,
                 data: once.data,
+                output: once.output,
             };
             let figure = sample.metrics.get(&spec.primary.metric).copied();
             let found = bad(spec, scales, &sample);
@@ -201,6 +204,11 @@ impl Series<'_> {
             let why = once.failure.or(once.invalid).or_else(|| insane(spec, &scale.value, &once.metrics));
             if let Some(why) = why {
                 return Ok(Some(Bad { side: Side::Base, scale: scale.name.clone(), why }));
+            }
+            if let Some(left) = self.left(dir).filter(|_| scale.name == scales[0].name) {
+                self.say(&format!(
+                    "a run leaves {left}, which are removed after each: let `measure.build` compile what it runs"
+                ));
             }
         }
         Ok(None)
@@ -254,6 +262,7 @@ impl Series<'_> {
         let leased = self.leased(spec, digest)?;
         let mut env = vec![(SCALE_VARIABLE.to_owned(), scale.to_owned())];
         env.extend(leased.iter().flat_map(|(_, leased)| leased.env.clone()));
+        let caged = self.caged_run(dir, spec, &env);
         let job = Job {
             command: spec.measure.command.replace("{scale}", scale),
             dir: dir.to_owned(),
@@ -262,10 +271,12 @@ impl Series<'_> {
             input: None,
             timeout: deadline(spec.measure.timeout_s),
             pin: spec.measure.pin,
+            caged,
             output_limit: run::OUTPUT_LIMIT,
         };
         let ran = run::run(&job, self.options.cancelled);
         let data = leased.map(|(databases, leased)| databases.give_back(&leased)).transpose()?;
+        let computed = self.computed(spec, dir, scale, &ran)?;
         let changed = self.guard(Some(dir))?;
         if matches!(ran.ended, Ended::Cancelled) {
             return Err(SeriesError::Cancelled);
@@ -278,7 +289,13 @@ impl Series<'_> {
             failure: failure(&ran, spec.measure.timeout_s),
             invalid: changed,
             data: None,
+            output: None,
         };
+        match computed {
+            Some(Ok(digest)) => once.output = Some(digest),
+            Some(Err(why)) => once.invalid = once.invalid.or(Some(why)),
+            None => {}
+        }
         match data {
             Some(Ok(data)) => once.data = Some(data),
             Some(Err(why)) => once.invalid = once.invalid.or(Some(why)),

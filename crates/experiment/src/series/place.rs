@@ -1,9 +1,9 @@
 //! Worktrees with a build in them.
 
-use super::{error::fail, guard, short, Series, SeriesError};
+use super::{error::fail, guard, short, walls::Doing, Series, SeriesError};
 use crate::{
     outputs::Outputs,
-    run::{self, Ended, Job, Ran},
+    run::{self, Caged, Ended, Job, Ran},
     spec::Spec,
 };
 use duramen_base::file;
@@ -40,6 +40,9 @@ struct Built {
     build: Option<String>,
     /// For what a fresh worktree was made.
     fresh: Option<String>,
+    /// Whether it was shut in.
+    #[serde(default)]
+    isolated: bool,
     /// Whether it has to be built again, with what is there as a cache: the build failed, or something else was run there.
     is_stale: bool,
     /// What the build made, and the files of the commit (X13).
@@ -47,8 +50,9 @@ struct Built {
 }
 
 impl Built {
-    fn is_of(&self, commit: &str, spec: &Spec, fresh: Option<&str>) -> bool {
+    fn is_of(&self, commit: &str, spec: &Spec, fresh: Option<&str>, isolated: bool) -> bool {
         !self.is_stale
+            && self.isolated == isolated
             && (self.commit.as_str(), &self.build, self.fresh.as_deref())
                 == (commit, &spec.measure.build, fresh)
     }
@@ -77,28 +81,38 @@ impl Series<'_> {
             Some(built) => self.is_whole(&built.path, &built.outputs, spec)?,
             None => false,
         };
-        if let Some(built) = known.as_ref().filter(|built| is_whole && built.is_of(commit, spec, fresh)) {
+        if let Some(built) =
+            known.as_ref().filter(|built| is_whole && built.is_of(commit, spec, fresh, self.cage.is_some()))
+        {
             self.watch(name, &built.path, &built.outputs, spec)?;
             return Ok(Ok(built.path.clone()));
         }
         if known.is_some() && !is_whole {
             self.say(&format!("{name} is not as it was built: making it anew"));
         }
-        let caches = known.filter(|_| is_whole && fresh.is_none()).map(|built| built.outputs);
+        let isolated = self.cage.is_some();
+        let caches = known.filter(|built| is_whole && fresh.is_none() && built.isolated == isolated);
+        let caches = caches.map(|built| built.outputs);
         // What is there is in nobody's hands until it is built: after a kill it is made anew.
         self.unmark(name)?;
         fs::create_dir_all(&self.work).map_err(fail("make the folder", &self.work))?;
         let path = self.repository.worktree(&folder, commit, caches.is_none())?.path;
         let scratch = guard::scratch(spec)?;
-        let before = guard::look(&path, &scratch)?;
+        let files = guard::names(&self.repository.files(commit)?);
+        let mut before = guard::look(&path, &scratch)?;
+        if let Some(caches) = &caches {
+            // What checks and runs left is no cache of a build.
+            let swept = caches.sweep(&path, &mut before, &files);
+            swept.map_err(fail("remove what was left in", &path))?;
+        }
         let mut why = None;
         if let Some(build) = &spec.measure.build {
             self.say(&format!("building {} in {name}", short(commit)));
-            let ran = self.command(build, &path, spec.measure.build_timeout_s, None, Vec::new())?;
+            let caged = self.caged(&path, spec, Doing::Build);
+            let ran = self.command(build, &path, spec.measure.build_timeout_s, None, Vec::new(), caged)?;
             why = failure(&ran, spec.measure.build_timeout_s);
         }
         let after = guard::look(&path, &scratch)?;
-        let files = guard::names(&self.repository.files(commit)?);
         let outputs = Outputs::capture(&path, &before, &after, &caches.unwrap_or_default(), &files)
             .map_err(fail("read what was built in", &path))?;
         let built = Built {
@@ -106,6 +120,7 @@ impl Series<'_> {
             commit: commit.to_owned(),
             build: spec.measure.build.clone(),
             fresh: fresh.map(str::to_owned),
+            isolated: self.cage.is_some(),
             is_stale: why.is_some(),
             outputs,
         };
@@ -171,6 +186,7 @@ impl Series<'_> {
         timeout_s: f64,
         input: Option<Vec<u8>>,
         env: Vec<(String, String)>,
+        caged: Option<Caged>,
     ) -> Result<Ran, SeriesError> {
         let job = Job {
             command: command.to_owned(),
@@ -180,6 +196,7 @@ impl Series<'_> {
             input,
             timeout: deadline(timeout_s),
             pin: false,
+            caged,
             output_limit: OUTPUT_LIMIT,
         };
         let ran = run::run(&job, self.options.cancelled);

@@ -51,6 +51,7 @@ impl Series<'_> {
     pub fn propose(&mut self, command: &str, max_tries: Option<u32>) -> Result<Stopped, SeriesError> {
         let begin = clock::now();
         self.ready()?;
+        self.within_walls()?;
         let mut tries = Vec::new();
         let rule = loop {
             match self.step(command, max_tries, begin.elapsed()) {
@@ -107,7 +108,7 @@ impl Series<'_> {
             (TRY_VARIABLE.to_owned(), number.to_string()),
         ];
         let limit = current.spec.budget.proposer_timeout_s;
-        let ran = self.command(command, &tree, limit, Some(question), env)?;
+        let ran = self.command(command, &tree, limit, Some(question), env, None)?;
         if let Some(why) = failure(&ran, limit) {
             return Ok(nonsense(current, Claim::default(), format!("the proposer failed: {why}")));
         }
@@ -139,6 +140,7 @@ impl Series<'_> {
         if files.is_empty() {
             return Ok(nonsense(current, claim, "the proposer changed nothing".to_owned()));
         }
+        self.tell_reverts(current, &candidate)?;
         let begun = Begun { source: SOURCE.to_owned(), base: head.clone(), candidate, files };
         if let Some(number) = claim.idea.filter(|number| !self.state.ideas.contains_key(number)) {
             self.say(&format!("the proposer names idea {number}, which there is not"));

@@ -18,6 +18,7 @@ impl Series<'_> {
     /// # Errors
     /// When nothing is kept, the start does not build, the caller asked to end, or git or the log refuse.
     pub fn replay(&mut self) -> Result<Replayed, SeriesError> {
+        self.within_walls()?;
         self.finish_open()?;
         let current = self.current()?;
         let (start, head) = (current.start.clone(), current.head.clone());

@@ -3,7 +3,7 @@
 //! No rule here becomes stricter: logs hold the specs of their segments, and are read for ever.
 
 use super::read::{Source, Step};
-use super::{Scale, Spec, SpecError};
+use super::{Equal, Reader, Scale, Spec, SpecError};
 use crate::database;
 use crate::glob::{self, Use};
 use crate::invariant::Condition;
@@ -81,6 +81,24 @@ fn measure(check: &Checker<'_>, spec: &Spec) -> Result<(), SpecError> {
         let message =
             "the command has `{scale}`, and there is no scale: add a [[scale]] with a name and a value";
         return Err(check.wrong(&at("command"), message));
+    }
+    if let Some(equal) = &measure.equal {
+        let is_inside = |file: &String| {
+            !file.is_empty() && Path::new(file).components().all(|part| matches!(part, Component::Normal(_)))
+        };
+        let wrong = match equal {
+            Equal::Stdout(_) if measure.reader != Reader::Metric && measure.file.is_none() => {
+                Some("what this reader reads varies from run to run: let the figures be in a file (`file`), or name files")
+            }
+            Equal::Files(files) if files.is_empty() || !files.iter().all(is_inside) => {
+                Some("name files within the worktree, such as [\"out/rows.txt\"]")
+            }
+            Equal::Command { command } if command.trim().is_empty() => Some("the command is empty"),
+            _ => None,
+        };
+        if let Some(wrong) = wrong {
+            return Err(check.wrong(&at("equal"), wrong));
+        }
     }
     if let Some(file) = &measure.file {
         let inside = Path::new(file).components().all(|part| matches!(part, Component::Normal(_)));

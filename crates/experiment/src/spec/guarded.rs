@@ -1,6 +1,6 @@
 //! What a try may not change unless its spec says otherwise: what measures, what checks, and what decides how it is built.
 
-use super::Spec;
+use super::{Equal, Spec};
 use crate::glob::GLOB_BYTES_MAX;
 
 /// What is off limits where a spec does not say: globs, and what each is for.
@@ -40,7 +40,12 @@ const SCRIPTS: [&str; 16] =
 /// others.
 pub(super) fn scripts(spec: &Spec) -> Vec<String> {
     let mut found = of_command(&spec.measure.command);
-    let others = spec.measure.build.iter().chain(spec.checks.iter().map(|check| &check.command));
+    let digest = spec.measure.equal.iter().filter_map(|equal| match equal {
+        Equal::Command { command } => Some(command),
+        _ => None,
+    });
+    let others =
+        spec.measure.build.iter().chain(digest).chain(spec.checks.iter().map(|check| &check.command));
     for script in others.flat_map(|command| of_command(command)) {
         if !found.contains(&script) {
             found.push(script);

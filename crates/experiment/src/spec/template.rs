@@ -1,6 +1,6 @@
 //! The spec that `init` writes.
 
-use super::{guarded, Budget, Check, Direction, Measure, Primary, Reader, Spec, Stop, OFF_LIMITS};
+use super::{guarded, Budget, Check, Direction, Found, Measure, Primary, Spec, Stop, OFF_LIMITS};
 use toml::Value;
 
 impl Spec {
@@ -9,9 +9,17 @@ impl Spec {
     ///
     /// It parses if the name, the command and the metric are such as a spec may have.
     pub fn template(name: &str, command: &str, metric: &str, direction: Direction) -> String {
+        Self::template_of(name, &Found::command(command), metric, direction)
+    }
+
+    /// The same of a benchmark, with what builds it and checks it.
+    pub fn template_of(name: &str, found: &Found, metric: &str, direction: Direction) -> String {
+        let command = found.command.as_str();
+        let sign = |is_said: bool| if is_said { "" } else { "#" };
+        let or = |said: &Option<String>, example: &str| quoted(said.as_deref().unwrap_or(example));
         let (budget, stop) = (Budget::default(), Stop::default());
         let scales = if command.contains("{scale}") { "" } else { "#" };
-        let reader = Reader::default().as_str();
+        let reader = found.reader.as_str();
         format!(
             r##"# What `duramen lab experiment` measures, what a try may change, and when it stops.
 #
@@ -23,7 +31,7 @@ name = {name}
 
 [measure]
 # Run by `sh -c` at the root of a worktree, once for each commit, before it is measured.
-#build = "make"
+{build_sign}build = {build}
 # Run by `sh -c` at the root of the same worktree; prints the figures. `{{scale}}` stands for the value of a
 # scale, which is in the environment as SCALE too.
 command = {command}
@@ -31,13 +39,14 @@ command = {command}
 #   metric     lines `METRIC name=value`
 #   criterion  what criterion prints: the estimate in seconds under the benchmark's name
 #   go         what `go test -bench` prints: `NAME/UNIT`, such as `BenchmarkWrite/ns/op`
+#   pytest_benchmark  the document of `--benchmark-json`: `NAME/mean`, or just `mean` for one benchmark; in seconds
 #   hyperfine  the document of `--export-json`: `COMMAND/mean`, or just `mean` for one command; in seconds
 #   evidence   a document of the schema duramen.evidence/1: the means under their names, `NAME/p99` and so on
 # Beside them there are `wall_s` and `cpu_s` of the whole command. A figure has one value in a run, or the run is
 # invalid; only with `go test -count N` in the command they are averaged.
 reader = "{reader}"
 # Read the figures from this file of the worktree, and not from what is printed.
-#file = "figures.json"
+{file_sign}file = {file}
 # Each run on a fresh branch of this source, which it finds in its environment (DATABASE_URL, PGHOST, ...): all runs of a
 # segment begin with the same data, and the sides must change as many rows of the same tables.
 #database = "source:app"
@@ -46,6 +55,17 @@ reader = "{reader}"
 # Globs of files of the worktree that a run may change: else a run that changes what was there after the build is
 # invalid. Runs may add files; in the folder of the other side they may do nothing.
 scratch = []
+# Runs have no network, unless it is said here; builds and checks have it.
+network = false
+# Folders outside of the worktree that builds may write to, such as caches of what they download. All else is read-only,
+# but for an empty /tmp and home.
+build_writes = []
+# What a run computes, which must be the same on both sides, so that work that is skipped does not win: all that it prints
+# but its figures ("stdout"), files that it writes (["out.txt"]), or what a command prints after it.
+#equal = "stdout"
+# The command runs for a given time, whatever it does, such as ten seconds of requests. Else a figure in seconds (`_s`,
+# `_ms`, `_us`, `_ns`) that is most of a run's time must show in the time that we take of it.
+fixed_time = false
 # Runs of base and candidate alternate in quads: ABBA or BAAB, drawn at random; four runs a quad and scale. A try is
 # judged after each, and takes so many at most.
 quads = {quads}
@@ -105,10 +125,10 @@ held_out_share = {held_out_share:?}
 #holds = "rows == scale"
 
 # Commands that must succeed in the candidate's worktree before a try is kept.
-#[[check]]
-#name = "tests"
-#command = "make test"
-#timeout_s = {check_timeout:?}
+{check_sign}[[check]]
+{check_sign}name = "tests"
+{check_sign}command = {check}
+{check_sign}timeout_s = {check_timeout:?}
 
 # Which files a try may change, as globs from the root of the repository: `*` stays within a folder, `**` does
 # not, and `src` is a folder with all that is in it. This file and its folder are always off limits.
@@ -150,7 +170,13 @@ rebaseline_keeps = {rebaseline_keeps}
             aim = Primary::aim_percent(),
             held_out_share = Primary::held_out_share(),
             check_timeout = Check::timeout_s(),
-            off_limits = off_limits(command),
+            build_sign = sign(found.build.is_some()),
+            build = or(&found.build, "make"),
+            file_sign = sign(found.file.is_some()),
+            file = or(&found.file, "figures.json"),
+            check_sign = sign(found.check.is_some()),
+            check = or(&found.check, "make test"),
+            off_limits = off_limits(found),
             tries = budget.tries,
             hours = budget.hours,
             proposer_timeout = budget.proposer_timeout_s,
@@ -162,9 +188,15 @@ rebaseline_keeps = {rebaseline_keeps}
 }
 
 /// The default of a spec with this command, a line each.
-fn off_limits(command: &str) -> String {
+fn off_limits(found: &Found) -> String {
     let (mut lines, mut last) = (String::new(), "");
-    let scripts = guarded::of_command(command);
+    let mut scripts = guarded::of_command(&found.command);
+    let others = found.build.iter().chain(&found.check).flat_map(|command| guarded::of_command(command));
+    for script in others.chain(found.protects.iter().cloned()) {
+        if !scripts.contains(&script) {
+            scripts.push(script);
+        }
+    }
     let scripts = scripts.iter().map(|script| ("what the command runs", script.as_str()));
     for (what_for, glob) in OFF_LIMITS.into_iter().chain(scripts) {
         if !what_for.is_empty() && what_for != last {

@@ -237,7 +237,7 @@ fn the_noise_floor_is_found_anew_after_some_keeps() {
     for (small, large) in [("80", "320"), ("60", "240"), ("45", "180")] {
         project.set("small", small);
         project.set("large", large);
-        let ended = project.attempt().expect("the try ends");
+        let ended = project.go_on().expect("the try ends");
         assert_eq!(ended.judgement.verdict, Verdict::Keep, "{}", ended.judgement.reason);
     }
     let state = project.state();
@@ -255,7 +255,11 @@ fn an_interrupted_try_goes_on_where_it_was() {
     let noise = project.entries().len();
     // It is asked to end after the tenth sample of the try.
     let after_ten = || project.entries().len() > noise + 10;
-    let options = duramen_experiment::series::Options { progress: &|_| (), cancelled: &after_ten };
+    let options = duramen_experiment::series::Options {
+        progress: &|_| (),
+        cancelled: &after_ten,
+        isolation: duramen_experiment::series::Isolation::WherePossible,
+    };
     let mut series = Series::open(&project.series(), &project.work, options).expect("the series opens");
     let error = series.attempt(&Change::WorkingTree, &claim()).expect_err("it is interrupted");
     assert!(matches!(error, SeriesError::Cancelled), "{error}");

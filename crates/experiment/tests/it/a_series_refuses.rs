@@ -23,10 +23,14 @@ fn refused(project: &Project, parts: &[&str]) -> SeriesError {
 #[test]
 fn a_folder_that_is_in_no_repository() {
     let dir = tempfile::tempdir().expect("a folder");
-    let first = First { name: "s", command: "true", metric: "m", direction: Direction::Lower };
+    let first = First { name: "s", command: Some("true"), metric: "m", direction: Direction::Lower };
     let folder = dir.path().join("series");
     Series::init(&folder, &first).expect("a spec and a log need no repository");
-    let options = Options { progress: &|_| (), cancelled: &|| false };
+    let options = Options {
+        progress: &|_| (),
+        cancelled: &|| false,
+        isolation: duramen_experiment::series::Isolation::WherePossible,
+    };
     let error = Series::open(&folder, &dir.path().join("work"), options).err().expect("no repository");
     assert!(matches!(&error, SeriesError::Git(GitError::NotARepository { .. })), "{error}");
     assert!(error.to_string().contains("git init"), "{error}");
@@ -209,12 +213,16 @@ fn two_at_once_or_two_of_one_name() {
     assert!(matches!(second, Err(SeriesError::Log(LogError::Busy { .. }))));
 
     let other = project.root.join("experiments/other");
-    let first = First { name: "speed", command: "true", metric: "m", direction: Direction::Lower };
+    let first = First { name: "speed", command: Some("true"), metric: "m", direction: Direction::Lower };
     Series::init(&other, &first).expect("another series");
     std::fs::write(other.join("experiment.toml"), SPEC).expect("a spec");
     project.git(&["add", "experiments"]);
     project.git(&["commit", "-q", "-m", "Keep both"]);
-    let options = Options { progress: &|_| (), cancelled: &|| false };
+    let options = Options {
+        progress: &|_| (),
+        cancelled: &|| false,
+        isolation: duramen_experiment::series::Isolation::WherePossible,
+    };
     let mut series = Series::open(&other, &project.root.with_file_name("work-2"), options).expect("it opens");
     let error = series.baseline().expect_err("the name is taken");
     assert!(matches!(error, SeriesError::NameTaken { .. }), "{error}");

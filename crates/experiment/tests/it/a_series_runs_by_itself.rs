@@ -158,7 +158,11 @@ fn an_interrupted_run_ends_cleanly_and_goes_on() {
             && matches!(&entries[entries.len() - 1].event, Event::Sample(sample)
             if sample.purpose == duramen_experiment::event::Purpose::Try(2))
     };
-    let options = duramen_experiment::series::Options { progress: &|_| (), cancelled: &cancel };
+    let options = duramen_experiment::series::Options {
+        progress: &|_| (),
+        cancelled: &cancel,
+        isolation: duramen_experiment::series::Isolation::WherePossible,
+    };
     let mut series = duramen_experiment::series::Series::open(&project.series(), &project.work, options)
         .expect("the series opens");
     let stopped = series.propose(&command, Some(3)).expect("the run ends");

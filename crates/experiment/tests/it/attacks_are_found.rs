@@ -3,7 +3,7 @@
 
 use crate::project::{Project, SPEC};
 use duramen_experiment::event::{Event, Purpose, Side, Verdict};
-use duramen_experiment::series::{Ended, SeriesError};
+use duramen_experiment::series::{Ended, Isolation, SeriesError};
 use std::fs;
 use std::path::PathBuf;
 
@@ -11,6 +11,7 @@ use std::path::PathBuf;
 /// check, as a program's own code is.
 fn project() -> Project {
     let project = Project::new();
+    project.isolation.set(Isolation::Never);
     let own = |name: &str| format!("test ! -e program/{name}.sh || . program/{name}.sh\n");
     let bench = fs::read_to_string(project.root.join("bench.sh")).expect("the benchmark");
     let bench = bench.replace("exec awk", &format!("{}awk", own("run"))) + &own("after");
@@ -125,7 +126,7 @@ fn x5_what_init_writes_protects_what_measures() {
     fs::remove_file(project.log_path()).expect("the log goes");
     let first = duramen_experiment::series::First {
         name: "speed",
-        command: "sh tools/measure.sh program",
+        command: Some("sh tools/measure.sh program"),
         metric: "time_ms",
         direction: duramen_experiment::spec::Direction::Lower,
     };
@@ -245,7 +246,7 @@ fn x13_a_work_folder_behind_a_link_is_no_other_folder() {
         for (name, value) in [("small", small), ("large", large), ("held", held)] {
             project.set(name, value);
         }
-        let ended = project.attempt().expect("the try ends");
+        let ended = project.go_on().expect("the try ends");
         assert_eq!(ended.judgement.verdict, Verdict::Keep, "{}", ended.judgement.reason);
     }
     let command = "cat > /dev/null; echo $DURAMEN_TRY > program/idle; echo '{\"hypothesis\":\"h\",\"mechanism\":\"m\"}'";
@@ -279,7 +280,7 @@ fn x13_what_runs_may_write_is_named_by_the_spec() {
     for part in ["rows/table", "measure.scratch"] {
         assert!(error.to_string().contains(part), "{error}");
     }
-    project.spec(&spec.replace("warmups = 0", "warmups = 0\nscratch = [\"rows\"]"));
+    project.spec(&spec.replace("[\".count\"]", "[\".count\", \"rows\"]"));
     project.baseline();
     nothing_is_left(&project);
 }

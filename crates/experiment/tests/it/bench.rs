@@ -45,6 +45,7 @@ pub(crate) fn sample(purpose: Purpose, run: &Run, metrics: Metrics) -> Sample {
         failure: None,
         invalid: None,
         data: None,
+        output: None,
     }
 }
 

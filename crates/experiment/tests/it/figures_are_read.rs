@@ -315,3 +315,25 @@ fn x5_go_prints_as_many_lines_as_it_was_asked_for() {
     let twice = "BenchmarkA-2 \t10\t8 ns/op\t2 ns/op\n";
     assert!(matches!(read(Reader::Go, "go test", twice), Err(ReadError::Count { found: 2, wanted: 1, .. })));
 }
+
+#[test]
+fn pytest_benchmark_is_read() {
+    let one = r#"{"machine_info": {}, "benchmarks": [{"name": "test_rows[10]", "fullname": "tests/test_rows.py::test_rows[10]",
+        "stats": {"min": 0.5, "max": 1.5, "mean": 1.0, "stddev": 0.25, "median": 0.75, "rounds": 5}}], "version": "5.1.0"}"#;
+    let read_it = |text: &str| read(Reader::PytestBenchmark, "pytest", text);
+    let metrics = read_it(one).expect("figures");
+    assert_eq!((metrics["test_rows[10]/mean"], metrics["mean"], metrics["median"]), (1.0, 1.0, 0.75));
+    assert_eq!(metrics.len(), 10);
+    let two = one.replace("}}],", "}}, {\"name\": \"test_other\", \"stats\": {\"mean\": 2.0}}],");
+    let metrics = read_it(&two).expect("figures");
+    assert_eq!((metrics.get("mean"), metrics["test_other/mean"]), (None, 2.0));
+    for (wrong, part) in [
+        (one.replace("\"stats\": {", "\"stat\": {"), "test_rows"),
+        (one.replace("\"mean\": 1.0", "\"mean\": 1.0, \"mean\": 0.1"), "two values"),
+        (two.replace("test_other", "test_rows[10]"), "two values"),
+        ("{}".to_owned(), "--benchmark-json"),
+    ] {
+        let error = read_it(&wrong).expect_err("no figures").to_string();
+        assert!(error.contains(part), "{error}");
+    }
+}

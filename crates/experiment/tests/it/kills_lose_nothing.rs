@@ -45,7 +45,11 @@ fn child() {
     let (Ok(part), Ok(top)) = (std::env::var(PART), std::env::var(TOP)) else { return };
     let top = PathBuf::from(top);
     let progress = |text: &str| println!("told: {}", text.replace('\n', " "));
-    let options = Options { progress: &progress, cancelled: &|| false };
+    let options = Options {
+        progress: &progress,
+        cancelled: &|| false,
+        isolation: duramen_experiment::series::Isolation::WherePossible,
+    };
     let mut series = Series::open(&top.join("repo/experiments/speed"), &top.join("work"), options)
         .expect("the series opens");
     if part == "attempt" {

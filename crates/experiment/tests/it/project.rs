@@ -5,7 +5,7 @@
 
 use duramen_experiment::{
     log::{self, Entry},
-    series::{Change, Claim, Ended, First, Options, Series, SeriesError},
+    series::{Change, Claim, Ended, First, Isolation, Options, Series, SeriesError},
     spec::Direction,
     state::State,
 };
@@ -61,6 +61,8 @@ build = "sh build.sh"
 command = "sh bench.sh {scale}"
 quads = 4
 warmups = 0
+scratch = [".count"]
+fixed_time = true
 timeout_s = 20
 build_timeout_s = 20
 
@@ -117,6 +119,8 @@ pub(crate) struct Project {
     pub(crate) work: PathBuf,
     /// What the engine told.
     pub(crate) said: RefCell<Vec<String>>,
+    /// Whether the sides are walled off from each other.
+    pub(crate) isolation: Cell<Isolation>,
     /// Whether the engine shall end.
     pub(crate) cancelled: Cell<bool>,
 }
@@ -127,7 +131,7 @@ impl Project {
         let project = Project::empty();
         let first = First {
             name: "speed",
-            command: "sh bench.sh {scale}",
+            command: Some("sh bench.sh {scale}"),
             metric: "time_ms",
             direction: Direction::Lower,
         };
@@ -141,8 +145,14 @@ impl Project {
         let dir = tempfile::tempdir().expect("a folder");
         let top = dir.path().canonicalize().expect("its path");
         let (root, work) = (top.join("repo"), top.join("work"));
-        let project =
-            Project { _dir: dir, root, work, said: RefCell::default(), cancelled: Cell::new(false) };
+        let project = Project {
+            _dir: dir,
+            root,
+            work,
+            said: RefCell::default(),
+            isolation: Cell::new(Isolation::WherePossible),
+            cancelled: Cell::new(false),
+        };
         fs::create_dir_all(project.root.join("program")).expect("a folder");
         for (name, value) in SETTINGS {
             project.set(name, value);
@@ -205,7 +215,7 @@ impl Project {
     pub(crate) fn open<T>(&self, act: impl FnOnce(&mut Series<'_>) -> T) -> Result<T, SeriesError> {
         let progress = |text: &str| self.said.borrow_mut().push(text.to_owned());
         let cancelled = || self.cancelled.get();
-        let options = Options { progress: &progress, cancelled: &cancelled };
+        let options = Options { progress: &progress, cancelled: &cancelled, isolation: self.isolation.get() };
         let mut series = Series::open(&self.series(), &self.work, options)?;
         Ok(act(&mut series))
     }
@@ -217,6 +227,12 @@ impl Project {
     /// Tries what the working tree holds.
     pub(crate) fn attempt(&self) -> Result<Ended, SeriesError> {
         self.with(|series| series.attempt(&Change::WorkingTree, &claim()))
+    }
+
+    /// Tries what the working tree holds as a change of the head of the series.
+    pub(crate) fn go_on(&self) -> Result<Ended, SeriesError> {
+        let head = self.state().current().expect("a segment").head.clone();
+        self.with(|series| series.attempt_from(&Change::WorkingTree, Some(&head), &claim()))
     }
 
     /// Changes one setting of the program as it is at HEAD, and tries that.

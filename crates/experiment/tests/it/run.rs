@@ -62,7 +62,10 @@ fn gone_but_strangers(pids: &[u32]) {
     };
     until("all children are gone", || !pids.iter().any(|pid| is_alive(*pid) && !is_stranger(pid)));
     for pid in pids.iter().filter(|pid| is_alive(**pid)) {
-        Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap();
+        // What it waits for would be left behind, with all the files that it has open.
+        for below in duramen_measure::process::tree(*pid).into_iter().chain([*pid]) {
+            Command::new("kill").args(["-9", &below.to_string()]).status().unwrap();
+        }
     }
 }
 

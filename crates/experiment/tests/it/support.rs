@@ -51,6 +51,7 @@ pub(crate) fn segment(number: u32, start: &str) -> Event {
         seed: u64::MAX - 6,
         host: host(),
         design: Design::Fixed,
+        isolated: false,
     }
 }
 
@@ -69,6 +70,7 @@ pub(crate) fn sample(purpose: Purpose, block: u32, place: u32, value: f64) -> Ev
         failure: None,
         invalid: None,
         data: None,
+        output: None,
     })
 }
 

@@ -1,6 +1,9 @@
 //! What `init` writes is a spec, whatever it is given, and shows every setting there is.
 
-use duramen_experiment::spec::{Budget, Direction, Reader, Scope, Spec, SpecError, Stop, DEFAULT_SCALE};
+use duramen_experiment::scope::Rules;
+use duramen_experiment::spec::{
+    benchmarks, Budget, Direction, Found, Reader, Scope, Spec, SpecError, Stop, DEFAULT_SCALE,
+};
 use std::path::Path;
 
 fn parse(text: &str) -> Spec {
@@ -95,4 +98,119 @@ fn what_no_spec_may_have_is_found_when_it_is_parsed() {
         let refused = Spec::parse(&text, Path::new("experiment.toml"));
         assert!(matches!(refused, Err(SpecError::Wrong { .. })), "{refused:?}");
     }
+}
+
+/// A repository of some files.
+fn found(files: &[(&str, &str)]) -> (tempfile::TempDir, Vec<Found>) {
+    let dir = tempfile::tempdir().expect("a folder");
+    for (name, text) in files {
+        let path = dir.path().join(name);
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        std::fs::write(path, text).expect("a file");
+    }
+    let found = benchmarks(dir.path());
+    (dir, found)
+}
+
+/// The spec of the first benchmark, and which of some files it protects.
+fn spec_of(files: &[(&str, &str)]) -> (Spec, Vec<String>) {
+    let (_dir, found) = found(files);
+    let spec = parse(&Spec::template_of("rows", &found[0], "mean", Direction::Lower));
+    let names: Vec<String> = files.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let violations = Rules::new(&spec, "lab").expect("globs").violations(&names);
+    (spec, violations.into_iter().map(|violation| violation.file).collect())
+}
+
+#[test]
+fn x5_a_benchmark_of_make_is_found_and_protected() {
+    let makefile = "BENCH := x\nall: rows\nrows: rows.c\n\tcc -O2 -o rows rows.c\nbench: rows\n\t@python3 perf/run.py rows\n\
+                    \t./perf/more\ncheck:\n\tsh verify/all.sh\n";
+    let (spec, protected) = spec_of(&[
+        ("Makefile", makefile),
+        ("perf/run.py", ""),
+        ("perf/more", ""),
+        ("verify/all.sh", ""),
+        ("rows.c", ""),
+    ]);
+    assert_eq!(spec.measure.command, "make -s bench");
+    assert_eq!(
+        (spec.measure.build.as_deref(), spec.checks[0].command.as_str()),
+        (Some("make"), "make check")
+    );
+    assert_eq!(protected, ["Makefile", "perf/run.py", "perf/more", "verify/all.sh"]);
+    assert!(found(&[("Makefile", "bench := 1\nbenches:\n\ttrue\n")]).1.is_empty());
+}
+
+#[test]
+fn x5_benchmarks_of_cargo_are_found_and_protected() {
+    let manifest = "[package]\nname = 'a'\nbuild = 'make/all.rs'\n[dev-dependencies]\ncriterion = '0.5'\n\
+                    [[bench]]\nname = 'rows'\npath = 'perf/rows.rs'\nharness = false\n[[test]]\nname = 't'\npath = 'proof/t.rs'\n";
+    let (spec, protected) = spec_of(&[
+        ("Cargo.toml", manifest),
+        ("Cargo.lock", ""),
+        ("perf/rows.rs", ""),
+        ("proof/t.rs", ""),
+        ("make/all.rs", ""),
+        ("benches/other.rs", ""),
+        ("src/lib.rs", ""),
+    ]);
+    assert_eq!(
+        (spec.measure.reader, spec.measure.build.as_deref()),
+        (Reader::Criterion, Some("cargo bench --no-run"))
+    );
+    assert_eq!(
+        protected,
+        ["Cargo.toml", "Cargo.lock", "perf/rows.rs", "proof/t.rs", "make/all.rs", "benches/other.rs"]
+    );
+    let (spec, _) = spec_of(&[
+        ("Cargo.toml", "[workspace]\n"),
+        ("crates/a/Cargo.toml", "criterion"),
+        ("crates/a/benches/b.rs", ""),
+    ]);
+    assert_eq!(spec.measure.reader, Reader::Criterion);
+    assert!(found(&[("Cargo.toml", "[package]\nname = 'a'\n"), ("src/lib.rs", "")]).1.is_empty());
+}
+
+#[test]
+fn x5_benchmarks_of_go_python_and_node_are_found_and_protected() {
+    let bench = "package a\nfunc BenchmarkRows(b *testing.B) {}\n";
+    let files = [
+        ("go.mod", "module a\n"),
+        ("deep/rows_test.go", bench),
+        ("deep/testdata/x", ""),
+        ("deep/rows.go", ""),
+    ];
+    let (spec, protected) = spec_of(&files);
+    assert_eq!(spec.measure.reader, Reader::Go);
+    assert!(spec.measure.command.contains("-bench .") && spec.measure.command.contains("GOCACHE=\"$PWD"));
+    assert_eq!(protected, ["go.mod", "deep/rows_test.go", "deep/testdata/x"]);
+    assert!(found(&[("go.mod", "module a\n"), ("rows.go", "")]).1.is_empty());
+
+    let files = [
+        ("pyproject.toml", "[project]\ndependencies = ['pytest-benchmark']\n"),
+        ("tests/test_rows.py", ""),
+        ("conftest.py", ""),
+        ("rows.py", ""),
+        ("figures.json", ""),
+    ];
+    let (spec, protected) = spec_of(&files);
+    assert_eq!(
+        (spec.measure.reader, spec.measure.file.as_deref()),
+        (Reader::PytestBenchmark, Some("figures.json"))
+    );
+    assert_eq!(protected, ["pyproject.toml", "tests/test_rows.py", "conftest.py", "figures.json"]);
+
+    let package = r#"{"scripts": {"bench": "node perf/rows.mjs", "test": "node --test proof/", "build": "sh tools/make.sh"}}"#;
+    let files = [
+        ("package.json", package),
+        ("package-lock.json", ""),
+        ("perf/rows.mjs", ""),
+        ("tools/make.sh", ""),
+        ("lib/rows.js", ""),
+    ];
+    let (spec, protected) = spec_of(&files);
+    assert_eq!(spec.measure.command, "npm run --silent bench");
+    assert_eq!(spec.measure.build.as_deref(), Some("npm ci --silent && npm run --silent build"));
+    assert_eq!(protected, ["package.json", "package-lock.json", "perf/rows.mjs", "tools/make.sh"]);
+    assert!(found(&[("package.json", "{}")]).1.is_empty());
 }

@@ -4,7 +4,7 @@ use crate::bench;
 use crate::bench::{also, exact, higher, measure, measure_at, spec, times, FIGURE};
 use duramen_experiment::event::{Judgement, Purpose, Sample, Side, Verdict};
 use duramen_experiment::spec::{Direction, Spec};
-use duramen_experiment::verdict::{self, ablation, confirm, judge, needs_clean_rerun, replay, Noise};
+use duramen_experiment::verdict::{self, ablation, confirm, judge, replay, Noise};
 
 const TRY: Purpose = Purpose::Try(1);
 const CONFIRM: Purpose = Purpose::Confirm(1);
@@ -322,28 +322,6 @@ fn a_secondary_may_be_zero() {
     let mixed = judged(4.0, &|s| if s.quad == 0 { 0.0 } else { 8.0 });
     expect(&mixed, Verdict::Discard, "errors");
     assert_eq!(mixed.others["errors"].share, 0.75);
-}
-
-#[test]
-fn gains_above_twice_are_to_be_measured_anew() {
-    let spec = spec(8, 40, 2, "");
-    let judged = |factor: f64| judge(&spec, &QUIET, &measure(&spec, 1, TRY, &mut exact(1.0, factor)));
-    assert!(needs_clean_rerun(&judged(0.49)));
-    assert!(
-        !needs_clean_rerun(&judged(0.5))
-            && !needs_clean_rerun(&judged(0.9))
-            && !needs_clean_rerun(&judged(1.0))
-    );
-    // At one scale only.
-    let samples = measure(&spec, 1, TRY, &mut |run, _, _| match (run.side, run.scale.as_str()) {
-        (Side::Candidate, "s0") => 0.3,
-        (Side::Candidate, _) => 0.95,
-        (Side::Base, _) => 1.0,
-    });
-    assert!(needs_clean_rerun(&judge(&spec, &QUIET, &samples)));
-    let more = higher(spec.clone());
-    let judged = |factor: f64| judge(&more, &QUIET, &measure(&more, 1, TRY, &mut exact(1.0, factor)));
-    assert!(needs_clean_rerun(&judged(2.1)) && !needs_clean_rerun(&judged(1.9)));
 }
 
 const SECRET: &str = "[[scale]]\nname = \"secret\"\nvalue = \"9\"\nheld_out = true\n";

@@ -162,7 +162,11 @@ fn an_open_try_can_be_given_up() {
     project.set("small", "80");
     let lines = project.entries().len();
     let cancel = || project.entries().len() > lines + 3;
-    let options = duramen_experiment::series::Options { progress: &|_| (), cancelled: &cancel };
+    let options = duramen_experiment::series::Options {
+        progress: &|_| (),
+        cancelled: &cancel,
+        isolation: duramen_experiment::series::Isolation::WherePossible,
+    };
     let mut series = duramen_experiment::series::Series::open(&project.series(), &project.work, options)
         .expect("the series opens");
     let change = duramen_experiment::series::Change::WorkingTree;

@@ -67,6 +67,9 @@ pub(super) struct Try {
     /// Try a patch against the head
     #[arg(long, value_name = "FILE")]
     patch: Option<PathBuf>,
+    /// The commit that it is a change of [default: the start or what was kept of it, where only one can be meant]
+    #[arg(long, value_name = "COMMIT")]
+    base: Option<String>,
     /// Try it although its line of thought is closed
     #[arg(long)]
     although_closed: bool,
@@ -83,7 +86,7 @@ pub(super) struct Run {
 }
 
 pub(super) fn attempt(handle: &Handle<'_>, attempt: Try) -> Outcome {
-    let Try { hypothesis, mechanism, axis, idea, branch, patch, although_closed } = attempt;
+    let Try { hypothesis, mechanism, axis, idea, branch, patch, base, although_closed } = attempt;
     let change = match (branch, patch) {
         (Some(branch), _) => Change::Branch(branch),
         (None, Some(patch)) => Change::Patch(patch),
@@ -91,7 +94,7 @@ pub(super) fn attempt(handle: &Handle<'_>, attempt: Try) -> Outcome {
     };
     let claim = Claim { hypothesis, mechanism, axis, idea, although_closed };
     let (ended, text) = handle.work("trying", |series| {
-        let ended = series.attempt(&change, &claim)?;
+        let ended = series.attempt_from(&change, base.as_deref(), &claim)?;
         let text = in_words(series.state(), &ended);
         Ok((ended, text))
     })?;

@@ -13,10 +13,12 @@ use std::{fmt::Write as _, process::ExitCode};
 pub(super) const INIT_EXAMPLES: &str = "\
 Examples:
   duramen lab experiment init parser --command './bench.sh {scale}' --metric parse_ms
+  duramen lab experiment init rows --metric BenchmarkRows/ns/op
   duramen lab experiment init throughput --command './load' --metric ops_per_s --direction higher --series perf
 
 The command runs with `sh -c` in a worktree and prints its figures as lines `METRIC name=value`; the spec says how to
-read those of criterion, go, hyperfine and evidence documents.";
+read those of criterion, go, pytest-benchmark, hyperfine and evidence documents. Without --command it is the target
+`bench` of the Makefile, the benchmarks of cargo, Go or pytest-benchmark, or the script `bench` of package.json.";
 pub(super) const BASELINE_EXAMPLES: &str = "\
 Examples:
   duramen lab experiment baseline
@@ -30,9 +32,9 @@ pub(super) struct Init {
     /// The name of the series: letters, digits, `-` and `_`
     #[arg(value_name = "NAME")]
     name: String,
-    /// What is measured; `{scale}` is replaced by the value of a scale
+    /// What is measured; `{scale}` is replaced by the value of a scale [default: the benchmark of the repository]
     #[arg(long, value_name = "COMMAND")]
-    command: String,
+    command: Option<String>,
     /// The figure that decides
     #[arg(long, value_name = "FIGURE")]
     metric: String,
@@ -55,7 +57,7 @@ pub(super) fn init(handle: &Handle<'_>, init: &Init) -> Outcome {
         DirectionName::Higher => Direction::Higher,
     };
     let Init { name, command, metric, .. } = init;
-    Series::init(&handle.folder, &First { name, command, metric, direction })?;
+    Series::init(&handle.folder, &First { name, command: command.as_deref(), metric, direction })?;
     let spec = handle.spec();
     handle.report(&json!({ "series": name, "spec": spec }), || {
         format!("series {name}: edit {}, commit what is to be measured, then run `baseline`", spec.display())

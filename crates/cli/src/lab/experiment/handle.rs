@@ -10,7 +10,7 @@ use duramen_base::entropy;
 use duramen_experiment::{
     event::Verdict,
     log,
-    series::{Options, Series, SeriesError, SPEC_NAME},
+    series::{Isolation, Options, Series, SeriesError, SPEC_NAME},
     spec::Spec,
     state::State,
 };
@@ -38,13 +38,15 @@ pub(super) struct Handle<'c> {
     context: &'c Context,
     /// The folder of the series.
     pub(super) folder: PathBuf,
+    isolation: Isolation,
 }
 
 impl Handle<'_> {
-    pub(super) fn new(context: &Context, series: Option<PathBuf>) -> Handle<'_> {
+    pub(super) fn new(context: &Context, series: Option<PathBuf>, allow_unisolated: bool) -> Handle<'_> {
         let is_here = || Path::new(SPEC_NAME).exists();
         let folder = series.unwrap_or_else(|| if is_here() { ".".into() } else { FOLDER.into() });
-        Handle { context, folder }
+        let isolation = if allow_unisolated { Isolation::WherePossible } else { Isolation::Required };
+        Handle { context, folder, isolation }
     }
 
     /// The log as it is now, whoever works on the series.
@@ -71,7 +73,7 @@ impl Handle<'_> {
         let progress = Progress::new(doing);
         let said = |text: &str| progress.step(text, None);
         let cancelled = || is_ended.load(Ordering::Relaxed);
-        let options = Options { progress: &said, cancelled: &cancelled };
+        let options = Options { progress: &said, cancelled: &cancelled, isolation: self.isolation };
         let mut series = Series::open(&self.folder, &folder, options)?;
         // Only a spec that asks for branches needs a daemon, and says so where there is none.
         if let Ok(client) = self.context.client() {

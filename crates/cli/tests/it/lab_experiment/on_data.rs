@@ -27,6 +27,8 @@ command = "sh bench.sh"
 database = "source:app"
 quads = 3
 warmups = 0
+scratch = [".count"]
+fixed_time = true
 timeout_s = 60
 
 [primary]
@@ -84,16 +86,15 @@ async fn runs_begin_with_the_same_data_and_the_sides_must_change_as_much() {
     assert!(project.attempt(0, "a fifth less").contains("keep"));
     project.write("program/time", "40\n");
     project.write("program/rows", "199\n");
-    let invalid = project.attempt(3, "half the time");
+    let invalid = project.go_on(3, "half the time");
     assert!(invalid.contains("updated 199 rows of public.orders, and the base 200"), "{invalid}");
 
-    // Without its branch nobody can tell what a run did there.
+    // Who would destroy its branch, so that nobody could tell what it did there, does not reach the daemon.
     project.write("program/rows", "200\n");
     let duramen = format!("{} --home {}", env!("CARGO_BIN_EXE_duramen"), home.path().display());
     let names = format!("{duramen} branch list --json | sed -n 's/.*\"name\": \"\\([^\"]*\\)\".*/\\1/p'");
     project.write("program/extra", &format!("{duramen} branch destroy $({names}) >&2\n"));
-    let invalid = project.attempt(3, "nothing to be seen");
-    assert!(invalid.contains("cannot be told"), "{invalid}");
+    assert!(project.go_on(0, "nothing to be seen").contains("keep"));
     assert!(connection.branches().await.unwrap().is_empty());
     project.write("program/extra", "true\n");
 

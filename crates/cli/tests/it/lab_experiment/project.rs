@@ -27,6 +27,8 @@ const SPEC: &str = r#"name = "speed"
 command = "sh bench.sh {scale}"
 quads = 4
 warmups = 0
+scratch = [".count"]
+fixed_time = true
 timeout_s = 30
 
 [primary]
@@ -166,6 +168,13 @@ impl Project {
     /// `try` with a hypothesis.
     pub(crate) fn attempt(&self, status: i32, hypothesis: &str) -> String {
         self.expect(status, &["try", "--hypothesis", hypothesis, "--mechanism", "fewer steps"])
+    }
+
+    /// Tries the working tree as a change of the head of the series.
+    pub(crate) fn go_on(&self, status: i32, hypothesis: &str) -> String {
+        let head = self.json(0, &["status"])["head"].as_str().unwrap().to_owned();
+        let claim = ["try", "--base", &head, "--hypothesis", hypothesis, "--mechanism", "fewer steps"];
+        self.expect(status, &claim)
     }
 
     /// Everything of the user's: HEAD, branches, index, and what differs from it.
