@@ -331,7 +331,7 @@ fn pytest_benchmark_is_read() {
         (one.replace("\"stats\": {", "\"stat\": {"), "test_rows"),
         (one.replace("\"mean\": 1.0", "\"mean\": 1.0, \"mean\": 0.1"), "two values"),
         (two.replace("test_other", "test_rows[10]"), "two values"),
-        ("{}".to_owned(), "--benchmark-json"),
+        ("{}".to_owned(), "no JSON object with `benchmarks`"),
     ] {
         let error = read_it(&wrong).expect_err("no figures").to_string();
         assert!(error.contains(part), "{error}");
