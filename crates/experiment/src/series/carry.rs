@@ -10,7 +10,6 @@ use super::{
 };
 use crate::{
     event::{Design, Event, Judgement, Purpose, Sample, Side, Verdict},
-    git::Repository,
     scope::{Rules, Violation, Why},
     spec::{Scale, Spec},
     state::Try,

@@ -3,7 +3,7 @@
 use crate::project::{claim, Project, SPEC};
 use duramen_experiment::event::{Event, Purpose, Verdict};
 use duramen_experiment::log::Entry;
-use duramen_experiment::series::{Change, Options, Series, SeriesError};
+use duramen_experiment::series::{Change, Isolation, Options, Series, SeriesError};
 use duramen_experiment::spec::Spec;
 use duramen_experiment::verdict::looks::{self, Known};
 use duramen_experiment::verdict::Noise;
@@ -86,7 +86,8 @@ fn an_interrupted_confirmation_goes_on_with_what_was_drawn() {
             let entries = project.entries();
             !draws(&entries, 1).is_empty() && entries.iter().filter(|entry| taken(entry)).count() >= most
         };
-        let options = Options { progress: &|_| (), cancelled: &is_enough };
+        let options =
+            Options { progress: &|_| (), cancelled: &is_enough, isolation: Isolation::WherePossible };
         let mut series = Series::open(&project.series(), &project.work, options).expect("the series opens");
         let error = series.attempt(&Change::WorkingTree, &claim()).expect_err("it is interrupted");
         assert!(matches!(error, SeriesError::Cancelled), "{error}");
