@@ -95,8 +95,8 @@ impl Series<'_> {
         for kept in keeps.iter().rev() {
             let tried = self.repository.resolve(&Self::tree_ref(&current.spec.name, kept.number));
             let Ok(tried) = tried else { continue };
-            let Ok(before) = self.repository.resolve(&format!("{tried}~1")) else { continue };
-            if self.repository.contains(&now, &before, &tried)? {
+            // From the start: what the tree was made of was kept, too.
+            if self.repository.contains(&now, &current.start, &tried)? {
                 return Ok(Some(tried));
             }
         }

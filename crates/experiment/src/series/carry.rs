@@ -102,6 +102,8 @@ impl Series<'_> {
             return Ok(first);
         }
         if let Some(reason) = self.tampered(spec, open, &sides)? {
+            // What it left is not a cache of the next build.
+            self.clear(&[CANDIDATE])?;
             return Ok(Judgement { verdict: Verdict::Invalid, reason, ..first });
         }
         self.say(&format!("it seems to help: {}", first.reason));
