@@ -20,6 +20,7 @@ pub struct Walls {
     collected: bool,
     messages: bool,
     with_caller: bool,
+    any_owner: bool,
 }
 
 impl Walls {
@@ -49,6 +50,14 @@ impl Walls {
     #[must_use]
     pub fn with_messages_of_its_own(mut self) -> Walls {
         self.messages = true;
+        self
+    }
+
+    /// Lets root in the cage read and write files whoever owns them, where the walls let it at all. Otherwise it may no
+    /// more than their modes say, which is less than root is used to: a socket of somebody else is closed to it.
+    #[must_use]
+    pub fn with_files_of_any_owner(mut self) -> Walls {
+        self.any_owner = true;
         self
     }
 
@@ -134,6 +143,9 @@ impl Walls {
         }
         // Root without capabilities cannot undo a mount; who becomes somebody else needs three on the way.
         arguments.words(&["--cap-drop", "ALL"]);
+        if self.any_owner {
+            arguments.words(&["--cap-add", "CAP_DAC_OVERRIDE"]);
+        }
         if self.user.is_some() {
             for needed in ["CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP"] {
                 arguments.words(&["--cap-add", needed]);

@@ -22,8 +22,19 @@ pub const SCHEMA_ID: &str = "duramen.evidence/1";
 pub const SCHEMA: &str = include_str!("../schema/duramen.evidence-1.schema.json");
 
 /// Settings that differ from run to run without making the runs unlike, or that hold data.
-pub const PASSING_SETTINGS: [&str; 11] =
-    ["seed", "samples", "intervals", "timelines", "scenarios", "stalls", "dir", "home", "json", "html", "port"];
+pub const PASSING_SETTINGS: [&str; 11] = [
+    "seed",
+    "samples",
+    "intervals",
+    "timelines",
+    "scenarios",
+    "stalls",
+    "dir",
+    "home",
+    "json",
+    "html",
+    "port",
+];
 
 /// The setting that holds the blocks behind figures, by their names: a list for each repeat. In documents of every version,
 /// so those of before are compared by blocks too.

@@ -133,9 +133,7 @@ fn replay(seen: Option<&Sight>) -> &'static str {
     match seen {
         Some(Sight::Answers { is_paused: true, .. }) => PAUSED,
         Some(Sight::Answers { wait: Some(wait), .. }) => summary::cause(*wait),
-        Some(Sight::Answers { startup, .. })
-            if is_working(startup.as_deref()) =>
-        {
+        Some(Sight::Answers { startup, .. }) if is_working(startup.as_deref()) => {
             summary::cause(Wait::Replaying)
         }
         _ => UNKNOWN,

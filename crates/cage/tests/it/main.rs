@@ -170,3 +170,26 @@ fn sockets_of_the_machine_are_not_there() {
     }
     assert_eq!(text(&run(&Walls::new(), "ls -A /run").stdout), "");
 }
+
+#[test]
+fn root_is_given_files_of_others_only_if_it_is_said() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let dir = dir();
+    let given = dir.path().join("given");
+    fs::create_dir(&given).expect("a directory");
+    std::os::unix::fs::chown(&given, Some(12_345), Some(12_345)).expect("its owner");
+    fs::set_permissions(&given, fs::Permissions::from_mode(0o700)).expect("its mode");
+    let script = r#"echo x 2>/dev/null >"$1/file" && cat "$1/file""#;
+    let closed = Walls::new().writable(&given);
+    assert_eq!(text(&run_with(&closed, script, &[&given]).stdout), "");
+    assert_eq!(text(&run_with(&closed.clone().with_files_of_any_owner(), script, &[&given]).stdout), "x");
+    // Not beyond the walls.
+    let shown = Walls::new().readable(dir.path()).with_files_of_any_owner();
+    assert_eq!(
+        text(&run_with(&shown, r#"echo y 2>/dev/null >"$1/other"; echo end"#, &[&given]).stdout),
+        "end"
+    );
+    assert!(!given.join("other").exists());
+}

@@ -158,7 +158,7 @@ async fn a_source_would_be_changed_by_what_is_measured_or_its_code_run() {
     assert!(output.status.code() == Some(2) && text(&output.stderr).contains("--source"));
     let output = home.run(&["lab", "run", "replication", "S19", "--quick", "--source", "app"]);
     assert!(
-        text(&output.stdout).contains("only run on a pair of our own"),
+        text(&output.stdout).contains("is only run on a pair of"),
         "{}{}",
         text(&output.stdout),
         text(&output.stderr)

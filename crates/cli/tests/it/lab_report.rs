@@ -196,7 +196,7 @@ fn a_comparison_can_be_put_under_a_pull_request() {
     assert_eq!(output.status.code(), Some(1), "the exit status stays: {}", text(&output.stderr));
     let printed = text(&output.stdout);
     assert!(printed.starts_with("## WORSE: `store`, 1 regression\n"), "{printed}");
-    assert!(printed.contains("| `put/strict` | 5.00 us (n=4) | 7.50 us (n=4) | +2.50 \\["), "{printed}");
+    assert!(printed.contains("| `put/strict` | 5.00 us (n=4) | 7.50 us (n=4) | x1.50 \\["), "{printed}");
     let file = dir.path().join("out/comparison.md");
     let output = duramen(dir.path(), &["lab", "compare", &a, &b, "--markdown", path(&file)]);
     assert!(text(&output.stdout).contains("regression: put/strict"), "the table is printed too");

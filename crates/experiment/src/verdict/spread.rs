@@ -14,6 +14,10 @@ const NOTHING: f64 = 1e-18;
 /// of them less, by the root of their number.
 const APART: f64 = 4.0;
 
+/// The least share of what its runs make of it that the variance of a block is believed to be, where a try is noisier than
+/// the A/A run. Drift, which a block cancels, is in the one and not in the other.
+const LEAST_SHARE: f64 = 0.25;
+
 /// What is known of the variance of one block from elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Spread {
@@ -82,8 +86,10 @@ impl Variance {
         if !is_noisier {
             return Some(Self { of_block: most, freedom: whole(known.freedom + own_freedom) });
         }
-        // In the measure of the A/A run, where it has one.
-        let said = if known.within > NOTHING { known.between * within / known.within } else { within };
+        // In the measure of the A/A run, where it has one. Blocks that agree much better than their runs do so by chance.
+        let share =
+            if known.within > NOTHING { (known.between / known.within).max(LEAST_SHARE) } else { 1.0 };
+        let said = within * share;
         Some(Self { of_block: most.max(said), freedom: whole(own_freedom.max(2.0)) })
     }
 

@@ -50,7 +50,7 @@ fn a_spec_that_is_wrong() {
     project.spec(
         &SPEC.replace("direction = \"lower\"\n\n[[secondary]]", "direction = \"down\"\n\n[[secondary]]"),
     );
-    refused(&project, &["experiment.toml", "14", "down"]);
+    refused(&project, &["experiment.toml", "16", "down"]);
     project.spec(&SPEC.replace("program/**", "program/[**"));
     refused(&project, &["program/["]);
     project.spec(&SPEC.replace("rows == scale", "rows ~ scale"));

@@ -14,7 +14,7 @@ fn stack(project: &Project) -> Vec<Ended> {
             project.set("small", small);
             project.set("large", large);
             project.set(file, "1");
-            let ended = project.attempt().expect("the try ends");
+            let ended = project.go_on().expect("the try ends");
             assert_eq!(ended.judgement.verdict, Verdict::Keep, "{}", ended.judgement.reason);
             ended
         })

@@ -113,7 +113,9 @@ fn outcome_class(cell: &str) -> Option<&'static str> {
         }
         "fail" | "failed" | "missed" | "not met" | "lost" | "loses" | "no" | "crash" | "checks failed"
         | "worse" => Some("bad"),
-        "invalid" | "suspicious" | "tie" | "warning" | "problem" | "inconclusive" | "differs" | "changed" => Some("doubt"),
+        "invalid" | "suspicious" | "tie" | "warning" | "problem" | "inconclusive" | "differs" | "changed" => {
+            Some("doubt")
+        }
         _ => None,
     }
 }

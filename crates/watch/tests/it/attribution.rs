@@ -85,9 +85,11 @@ fn w5_what_does_not_arrive_is_told_from_a_standby_that_is_not_there_for_anybody(
     silent.seen = Some(sight(None));
     assert_eq!(of(vec![silent.clone()]).map(|it| it.1), Some("not received"));
     // A receiver that is busy with its disk cannot take more.
-    for (receiver, cause) in
-        [("busy", "not flushed"), ("IO:WalWrite", "not flushed"), ("Activity:WalReceiverMain", "not received")]
-    {
+    for (receiver, cause) in [
+        ("busy", "not flushed"),
+        ("IO:WalWrite", "not flushed"),
+        ("Activity:WalReceiverMain", "not received"),
+    ] {
         let mut busy = sight(None);
         if let Sight::Answers { receiver: it, .. } = &mut busy {
             *it = Some(receiver.to_owned());
