@@ -365,8 +365,8 @@ fn the_interval_that_is_told_is_the_one_that_is_judged() {
 fn a_figure_that_is_named_and_not_there_is_no_silence() {
     let mut rng = entropy::rng(44);
     let (a, b) = (blocked(2, 1.0, 0.1, &mut rng), blocked(2, 1.0, 0.1, &mut rng));
-    let refused = compare(&[a], &[b], &["comit_ms/0".to_owned()]).unwrap_err();
-    assert!(matches!(refused, CompareError::Unknown(_)) && refused.to_string().contains("comit_ms/0"));
+    let refused = compare(&[a], &[b], &["latency_ms/0".to_owned()]).unwrap_err();
+    assert!(matches!(refused, CompareError::Unknown(_)) && refused.to_string().contains("latency_ms/0"));
 }
 
 /// C7: what is said to have been detectable would have been told about as often as is said.
