@@ -59,7 +59,7 @@ pub(crate) enum Lab {
     #[command(subcommand, after_help = RUN_EXAMPLES)]
     Run(Suite),
     /// Watch a live system, and say what holds it up
-    #[command(subcommand)]
+    #[command(subcommand, after_help = watch::EXAMPLES)]
     Watch(watch::Watch),
     /// Apply the rules of the suites to evidence of earlier runs
     #[command(after_help = diagnose::EXAMPLES)]

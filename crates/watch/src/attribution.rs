@@ -96,7 +96,7 @@ pub fn attribute(seen: &Observation, target: u64) -> Option<Reason> {
     }
     // The standby on which it depends, for each position: the slowest of those that all must come so far, or the one
     // that makes the number full.
-    let of = |position: fn(&Positions) -> u64| -> Option<&Standby> {
+    let of = |position: Position| -> Option<&Standby> {
         let mut ordered = synchronous.clone();
         ordered.sort_by_key(|standby| std::cmp::Reverse(position(&standby.positions)));
         let decides = match seen.quorum {
@@ -105,7 +105,7 @@ pub fn attribute(seen: &Observation, target: u64) -> Option<Reason> {
         };
         decides.filter(|standby| position(&standby.positions) < target)
     };
-    let stages: [(Stage, fn(&Positions) -> u64); 4] = [
+    let stages: [(Stage, Position); 4] = [
         (Stage::Send, |at| at.sent),
         (Stage::Write, |at| at.written),
         (Stage::Flush, |at| at.flushed),
@@ -127,6 +127,9 @@ pub fn attribute(seen: &Observation, target: u64) -> Option<Reason> {
     };
     Some(Reason { stage, cause: held_up_by, standby: standby.name.clone() })
 }
+
+/// One of the positions of a standby.
+type Position = fn(&Positions) -> u64;
 
 /// What holds up the replay.
 fn replay(seen: Option<&Sight>) -> &'static str {

@@ -229,7 +229,6 @@ impl From<Change> for Event {
 }
 
 /// What was seen; a holder that panicked left it whole.
-#[must_use]
 pub fn locked(state: &Mutex<State>) -> std::sync::MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }

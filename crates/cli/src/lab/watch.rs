@@ -30,7 +30,7 @@ use tokio::{
 /// How often the line of the terminal is written anew.
 const SHOWN: Duration = Duration::from_millis(500);
 
-const EXAMPLES: &str = "\
+pub(super) const EXAMPLES: &str = "\
 Examples:
   duramen lab watch replication --primary 'host=db1 user=watcher dbname=postgres'
   duramen lab watch replication --primary postgres://watcher@db1/postgres --standby postgres://watcher@db2/postgres
