@@ -221,5 +221,5 @@ async fn every_stall_is_told_as_what_it_is_by_a_role_that_may_only_look() {
 async fn settings(client: &Client) -> String {
     let sql = "SELECT string_agg(name || '=' || setting, ' ' ORDER BY name) FROM pg_settings
         WHERE name NOT IN ('synchronous_commit') AND source NOT IN ('session', 'client')";
-    client.query_one(sql, &[]).await.unwrap().get(0)
+    client.query_one(sql, &[]).await.expect("an answer").get(0)
 }
