@@ -113,7 +113,7 @@ const SLOW_FLUSH: Scenario = Scenario {
     kind: Kind::Latency,
     needs: &[Need::OwnPair, Need::Tracer],
     actions: &[Action::Slow(Breakage::Flush(1))],
-    expect: &[Expect::FlushLag(1.0)],
+    expect: &[Expect::FlushLag(0.9)],
     advice: "\
 A faster disk for the standby's pg_wal (pg_test_fsync tells what a flush takes) is what makes on and remote_apply cheaper. At \
 remote_write a commit survives the loss of the primary as long as the standby's machine does not fail at the same time.",
@@ -129,7 +129,7 @@ pub(super) const FLUSH_5: Scenario = Scenario {
     text: "As S27, but every flush takes 5 ms longer, as on a rotating disk behind a busy controller, or on network storage. What \
            on and remote_apply add to remote_write is more than that.",
     actions: &[Action::Slow(Breakage::Flush(5))],
-    expect: &[Expect::FlushLag(5.0)],
+    expect: &[Expect::FlushLag(4.5)],
     ..SLOW_FLUSH
 };
 
@@ -139,6 +139,6 @@ pub(super) const FLUSH_40: Scenario = Scenario {
     text: "As S27, but every flush takes 40 ms longer, as on a disk that is saturated by others. One process writes and flushes \
            on the standby, so that what arrives during a flush is written after it, and remote_write waits for that, too.",
     actions: &[Action::Slow(Breakage::Flush(40))],
-    expect: &[Expect::FlushLag(40.0)],
+    expect: &[Expect::FlushLag(36.0)],
     ..SLOW_FLUSH
 };
