@@ -92,7 +92,7 @@ impl What {
         let path = path::absolute(&path).map_err(Failure::io("find", &path))?;
         let text = path.into_os_string().into_string();
         let text =
-            text.map_err(|path| Failure::Other(format!("{path:?} is no UTF-8 text; give it another name")))?;
+            text.map_err(|path| Failure::Other(format!("{path:?} is not UTF-8; give it another name")))?;
         Ok((kind, text))
     }
 }

@@ -51,7 +51,7 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     }
     text.parse().map_err(|error| {
         format!(
-            "{text:?} is no address ({error}); write it like 127.0.0.1:9464, or 9464 for this machine only"
+            "{text:?} is not an address ({error}); write it like 127.0.0.1:9464, or 9464 for this machine only"
         )
     })
 }

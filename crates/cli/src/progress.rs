@@ -1,5 +1,6 @@
 //! Progress of what takes longer than a second: on the standard error, and only when that is a terminal.
 
+use crate::output;
 #[cfg(feature = "engines")]
 use duramen_base::clock;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -24,7 +25,7 @@ impl Progress {
         // The target is hidden when the standard error is not a terminal.
         let bar = ProgressBar::with_draw_target(Some(LENGTH), ProgressDrawTarget::stderr());
         bar.set_style(style("{spinner} {wide_msg} {elapsed}"));
-        bar.set_message(doing.to_owned());
+        bar.set_message(output::printable(doing));
         bar.enable_steady_tick(TICK);
         Progress { bar }
     }
@@ -38,7 +39,7 @@ impl Progress {
             }
             None => self.bar.set_style(style("{spinner} {wide_msg} {elapsed}")),
         }
-        self.bar.set_message(doing.to_owned());
+        self.bar.set_message(output::printable(doing));
     }
 
     /// Does something that prints, without the line in its way.

@@ -56,7 +56,7 @@ impl At {
             let (right, grant) = cursor.split_once('.')?;
             Some(At { right: right.parse().ok()?, grant: grant.parse().ok()? })
         };
-        read().ok_or_else(|| ReadError::Invalid(format!("{cursor:?} is no cursor of grants")))
+        read().ok_or_else(|| ReadError::Invalid(format!("{cursor:?} is not a cursor of grants")))
     }
 
     fn text(self) -> String {

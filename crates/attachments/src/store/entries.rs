@@ -244,7 +244,7 @@ fn collection(given: Option<&str>) -> Result<&str, ReadError> {
     given.ok_or_else(|| ReadError::Invalid("the collection is missing; give ?collection=...".to_owned()))
 }
 
-/// A prefix as text. What is no text is the prefix of nothing, which is looked at before.
+/// A prefix as text. What is not text is the prefix of nothing, which is looked at before.
 fn text(prefix: &[u8]) -> &str {
     std::str::from_utf8(prefix).unwrap_or_default()
 }

@@ -116,7 +116,7 @@ impl Repository {
 
     fn entries(&self, commit: &str) -> Result<Vec<Entry>, GitError> {
         let tree = self.call("list a commit").args(["ls-tree", "-r", "-z", "--full-tree", commit]).run()?;
-        // `MODE TYPE ID<tab>PATH`; those of submodules are no files.
+        // `MODE TYPE ID<tab>PATH`. A submodule has the type `commit`, and no content to compare.
         let entry = |item: &[u8]| {
             let at = item.iter().position(|byte| *byte == b'\t')?;
             let head = lossy(&item[..at]);
