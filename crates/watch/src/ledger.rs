@@ -19,6 +19,9 @@ pub const BLIND: Duration = Duration::from_secs(1);
 /// So many stalls are kept; of earlier ones only what they add up to.
 pub const STALLS_MAX: usize = 1_000;
 
+/// So many reasons are told apart. Standbys name themselves: what waits for more of them is counted without their names.
+pub const REASONS_MAX: usize = 256;
+
 /// Times by what was waited for.
 pub type Shares = BTreeMap<Reason, Duration>;
 
@@ -130,7 +133,7 @@ impl Ledger {
                     (Open { target: seen.flushed, begin, shares: Shares::new() }, waited)
                 }
             };
-            if let Some(reason) = attribute(seen, wait.target) {
+            if let Some(reason) = self.reason(seen, wait.target) {
                 self.totals.entry(reason.clone()).or_default().waited += waited;
                 *wait.shares.entry(reason).or_default() += waited;
             }
@@ -139,17 +142,25 @@ impl Ledger {
         self.open = open;
     }
 
+    /// What a commit waits for, among the reasons that are told apart.
+    fn reason(&self, seen: &Observation, target: u64) -> Option<Reason> {
+        let reason = attribute(seen, target)?;
+        let is_told = self.totals.len() < REASONS_MAX || self.totals.contains_key(&reason);
+        Some(if is_told { reason } else { Reason { standby: String::new(), ..reason } })
+    }
+
     /// Begins, lengthens or ends a stall.
     fn follow(&mut self, since: Duration, seen: &Observation) -> Option<Change> {
         let oldest = self.open.values().min_by_key(|wait| wait.begin);
         let oldest = oldest.filter(|wait| seen.at.saturating_sub(wait.begin) >= STALL);
         let Some(oldest) = oldest else { return self.end() };
         let reader = reader(seen);
+        let reason = self.reason(seen, oldest.target);
         if let Some(stall) = &mut self.current {
             stall.length = seen.at.saturating_sub(stall.begin);
             stall.sessions = stall.sessions.max(self.open.len());
             stall.reader = reader.or(stall.reader.take());
-            if let Some(reason) = attribute(seen, oldest.target) {
+            if let Some(reason) = reason {
                 *stall.shares.entry(reason).or_default() += since;
             }
             return None;

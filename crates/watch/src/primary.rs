@@ -8,7 +8,7 @@ use crate::{
 };
 use duramen_postgres::connection::Target;
 use std::time::Duration;
-use tokio_postgres::Row;
+use tokio_postgres::{Client, Row};
 
 /// The sessions come first: how far the WAL is on the disk is asked for afterwards, and so is not before the end of a
 /// commit that waits. Of more sessions than are asked for, those count that have waited longest.
@@ -70,8 +70,8 @@ impl Primary {
     }
 }
 
-/// Connects, and asks who a server is and whether our role sees what is needed.
-pub(crate) async fn identify(node: &'static str, target: &Target) -> Result<Identity, WatchError> {
+/// Connects, and asks who a server is and whether our role sees what is needed. Returns the connection, too.
+pub(crate) async fn identify(node: &'static str, target: &Target) -> Result<(Client, Identity), WatchError> {
     let connect = target.connect().await;
     let client = connect.map_err(|source| WatchError::Connect { node, source })?;
     let row = ask_once(node, target, &client, IDENTITY).await?;
@@ -79,7 +79,9 @@ pub(crate) async fn identify(node: &'static str, target: &Target) -> Result<Iden
     if !row.get::<_, bool>(3) {
         return Err(WatchError::Rights { node, described, role: row.get(1), quoted: row.get(2) });
     }
-    Ok(Identity { described, version: row.get(5), system_identifier: row.get(4), is_standby: row.get(0) })
+    let identity =
+        Identity { described, version: row.get(5), system_identifier: row.get(4), is_standby: row.get(0) };
+    Ok((client, identity))
 }
 
 fn waiter(row: &Row) -> Waiter {

@@ -22,22 +22,16 @@ const QUESTION: &str = "
             WHERE backend_type = 'walreceiver' LIMIT 1),
         EXISTS (SELECT FROM pg_stat_wal_receiver WHERE status = 'streaming'),
         pg_is_wal_replay_paused(),
-        CASE (SELECT type FROM startup)
-            WHEN 'Lock' THEN (
-                SELECT format('process %s (%s of %s), in its transaction for %s s', reader.pid,
-                    coalesce(nullif(application_name, ''), 'unnamed'), usename,
-                    round(extract(epoch FROM clock_timestamp() - xact_start)))
-                FROM pg_locks wanted JOIN pg_locks held USING (locktype, database, relation)
-                JOIN pg_stat_activity reader ON reader.pid = held.pid
-                WHERE NOT wanted.granted AND held.granted AND wanted.pid = (SELECT pid FROM startup) LIMIT 1)
-            WHEN 'IPC' THEN (
-                SELECT format('process %s (%s of %s), in its transaction for %s s', pid,
-                    coalesce(nullif(application_name, ''), 'unnamed'), usename,
-                    round(extract(epoch FROM clock_timestamp() - xact_start)))
-                FROM pg_stat_activity
-                WHERE backend_type = 'client backend' AND backend_xmin IS NOT NULL AND pid <> pg_backend_pid()
-                ORDER BY age(backend_xmin) DESC, xact_start LIMIT 1)
-        END";
+        (SELECT format('process %s (%s of %s), in its transaction for %s s', pid,
+                coalesce(nullif(application_name, ''), 'unnamed'), usename,
+                round(extract(epoch FROM clock_timestamp() - xact_start)))
+            FROM pg_stat_activity WHERE pid = CASE (SELECT type FROM startup)
+                WHEN 'Lock' THEN (SELECT held.pid FROM pg_locks wanted JOIN pg_locks held USING (locktype, database, relation)
+                    WHERE NOT wanted.granted AND held.granted AND wanted.pid = (SELECT pid FROM startup) LIMIT 1)
+                WHEN 'IPC' THEN (SELECT pid FROM pg_stat_activity
+                    WHERE backend_type = 'client backend' AND backend_xmin IS NOT NULL AND pid <> pg_backend_pid()
+                    ORDER BY age(backend_xmin) DESC, xact_start LIMIT 1)
+            END)";
 
 /// What a standby is called on its primary (`application_name` of its connection, by the server's own rules).
 pub(crate) const NAME: &str = r"

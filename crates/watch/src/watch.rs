@@ -11,12 +11,14 @@ use crate::{
 };
 use duramen_base::clock;
 use duramen_measure::process::self_cpu_time;
+use duramen_postgres::connection::Target;
 use std::{
     future::Future,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 use tokio::time::{interval, MissedTickBehavior};
+use tokio_postgres::Client;
 
 /// The time between two looks.
 pub const PERIOD: Duration = Duration::from_millis(100);
@@ -78,7 +80,7 @@ impl Watch {
     /// [`WatchError`].
     pub async fn begin(options: &Options) -> Result<Self, WatchError> {
         let at = target("primary", &options.primary)?;
-        let identity = identify("primary", &at).await?;
+        let (client, identity) = identify("primary", &at).await?;
         if identity.is_standby {
             return Err(WatchError::Role {
                 described: identity.described,
@@ -87,12 +89,11 @@ impl Watch {
             });
         }
         let mut versions = vec![(identity.described.clone(), identity.version.clone())];
-        let mut settings = Vec::new();
-        settings.extend(settings_of("primary", &at).await?);
+        let mut settings = settings_of("primary", &at, &client).await?;
         let mut standbys = Vec::new();
         for dsn in &options.standbys {
             let at = target("standby", dsn)?;
-            let found = identify("standby", &at).await?;
+            let (client, found) = identify("standby", &at).await?;
             if !found.is_standby {
                 return Err(WatchError::Role {
                     described: found.described,
@@ -104,10 +105,8 @@ impl Watch {
                 let primary = identity.described.clone();
                 return Err(WatchError::Stranger { described: found.described, primary });
             }
-            let client = at.connect().await;
-            let client = client.map_err(|source| WatchError::Connect { node: "standby", source })?;
             let name: String = ask_once("standby", &at, &client, NAME).await?.get(0);
-            settings.extend(settings_of("standby", &at).await?);
+            settings.extend(settings_of("standby", &at, &client).await?);
             versions.push((found.described, found.version));
             standbys.push(Companion::start(&at, name));
         }
@@ -235,9 +234,9 @@ pub fn locked(state: &Mutex<State>) -> std::sync::MutexGuard<'_, State> {
 
 async fn settings_of(
     node: &'static str,
-    at: &duramen_postgres::connection::Target,
+    at: &Target,
+    client: &Client,
 ) -> Result<Vec<(String, String)>, WatchError> {
-    let client = at.connect().await.map_err(|source| WatchError::Connect { node, source })?;
-    let text: String = ask_once(node, at, &client, SETTINGS).await?.get(0);
+    let text: String = ask_once(node, at, client, SETTINGS).await?.get(0);
     Ok(text.lines().map(|line| (at.describe(), line.to_owned())).collect())
 }

@@ -3,7 +3,7 @@
 use crate::support::{at, standby};
 use duramen_watch::{
     attribution::Stage,
-    ledger::{Change, Ledger, BLIND, STALL},
+    ledger::{Change, Ledger, BLIND, REASONS_MAX, STALL},
     metrics,
     observation::{Observation, Standby},
     watch::State,
@@ -120,4 +120,14 @@ fn w9_figures_only_grow_and_labels_are_escaped() {
         let (_, value) = line.rsplit_once(' ').expect("a value");
         assert!(value.parse::<f64>().is_ok(), "{line}");
     }
+}
+
+#[test]
+fn w9_standbys_that_call_themselves_ever_new_names_do_not_fill_the_memory() {
+    let names = (0..2 * REASONS_MAX as u64)
+        .map(|look| at(look * 100, &[7], vec![standby(&format!("s{look}"), [100, 100, 100, 10])]));
+    let (ledger, _) = add_all(names);
+    assert!(ledger.totals().len() <= REASONS_MAX + Stage::ALL.len(), "{}", ledger.totals().len());
+    let waited: Duration = ledger.totals().values().map(|total| total.waited).sum();
+    assert_eq!(waited, ms((2 * REASONS_MAX as u64 - 1) * 100), "all of it is counted");
 }

@@ -217,6 +217,60 @@ async fn every_stall_is_told_as_what_it_is_by_a_role_that_may_only_look() {
     world.pair.close().await.expect("an end");
 }
 
+/// W10: what a hostile or unlucky user does to our own sessions.
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_that_are_ended_or_hang_do_not_blind_the_watch() {
+    let world = World::make().await;
+    let World { primary, standby, .. } = &world;
+    let role = format!("SET synchronous_commit = remote_apply; CREATE ROLE {ROLE} LOGIN IN ROLE pg_monitor; CREATE TABLE t (id int, v int)");
+    primary.batch_execute(&role).await.expect("a role");
+    let both = Options { primary: world.dsn(Node::Primary), standbys: vec![world.dsn(Node::Standby)] };
+    let mut watch = Watch::begin(&both).await.expect("a pair");
+    let state = watch.state();
+    let own = "FROM pg_stat_activity WHERE application_name = 'duramen-watch'";
+    let mut told = Vec::new();
+    let doing = async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        // Somebody ends our sessions on the primary.
+        primary.batch_execute(&format!("SELECT pg_terminate_backend(pid) {own}")).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        // Our session on the standby hangs, and then the replay does.
+        let hung: i32 = standby.query_one(&format!("SELECT pid {own}"), &[]).await.unwrap().get(0);
+        let process = rustix::process::Pid::from_raw(hung).expect("a process");
+        rustix::process::kill_process(process, rustix::process::Signal::STOP).expect("a signal");
+        standby.batch_execute("SELECT pg_wal_replay_pause()").await.unwrap();
+        let commit = world.commit("remote_apply", "INSERT INTO t VALUES (0, 0)").await;
+        tokio::time::sleep(2 * STALL).await;
+        rustix::process::kill_process(process, rustix::process::Signal::CONT).expect("a signal");
+        standby.batch_execute("SELECT pg_wal_replay_resume()").await.unwrap();
+        commit.await.unwrap();
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    };
+    timeout(PATIENCE, watch.run(doing, |event| told.push(event.clone()))).await.expect("an end");
+    assert!(matches!(told[..2], [Event::Lost(_), Event::Found]), "{told:?}");
+    let [Event::Begun(_), Event::Ended(stall)] = &told[2..] else { panic!("{told:?}") };
+    let reason = stall.reason().expect("a reason");
+    assert_eq!(reason.stage, Stage::Replay, "{stall:?}");
+    assert!([PAUSED, UNKNOWN].contains(&reason.cause), "{stall:?}");
+    let state = locked(&state);
+    assert!(state.ledger.blind() < Duration::from_secs(2), "{:?}", state.ledger.blind());
+    assert!(stall.length + Duration::from_millis(300) >= 2 * STALL, "{stall:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_standby_of_another_cluster_is_refused() {
+    let (one, other) = (World::make().await, World::make().await);
+    for world in [&one, &other] {
+        let role =
+            format!("SET synchronous_commit = remote_apply; CREATE ROLE {ROLE} LOGIN IN ROLE pg_monitor");
+        world.primary.batch_execute(&role).await.expect("a role");
+    }
+    let mixed = Options { primary: one.dsn(Node::Primary), standbys: vec![other.dsn(Node::Standby)] };
+    assert!(matches!(Watch::begin(&mixed).await, Err(WatchError::Stranger { .. })));
+    let same = Options { primary: one.dsn(Node::Primary), standbys: vec![one.dsn(Node::Primary)] };
+    assert!(matches!(Watch::begin(&same).await, Err(WatchError::Role { .. })));
+}
+
 /// All settings and roles of the server.
 async fn settings(client: &Client) -> String {
     let sql = "SELECT string_agg(name || '=' || setting, ' ' ORDER BY name) FROM pg_settings
