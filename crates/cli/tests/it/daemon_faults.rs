@@ -193,16 +193,14 @@ fn unprivileged(home: &Home) -> Option<PathBuf> {
     fs::create_dir(home.path()).expect("the home");
     chown(home.path(), Some(uid), None).expect("its owner");
     let copy = home.beside("duramen");
-    fs::copy(EXE, &copy).expect("a copy of the program");
+    let copied = Command::new("install").args(["-m", "755", EXE]).arg(&copy).status();
+    assert!(copied.expect("install starts").success(), "no copy of the program");
     let wrapper = home.beside("as-postgres");
     let script = format!(
         "#!/bin/sh\nexec setpriv --reuid=postgres --regid=postgres --clear-groups {} \"$@\"\n",
         copy.display()
     );
-    fs::write(&wrapper, script).expect("the wrapper");
-    for path in [&copy, &wrapper] {
-        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("its mode");
-    }
+    support::install(&wrapper, &script);
     Some(wrapper)
 }
 

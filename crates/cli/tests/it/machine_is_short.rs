@@ -3,7 +3,7 @@
 use crate::support::{self, connect, create, query, settle, until, Home, EXE};
 use duramen_client::ClientError;
 use duramen_server::process::Daemon;
-use std::{fs, os::unix::fs::PermissionsExt};
+use std::fs;
 
 /// The machine's memory as the kernel tells it, with another figure for what is available.
 fn with_available(meminfo: &str, kib: u64) -> String {
@@ -29,8 +29,7 @@ async fn no_lease_is_given_while_memory_is_short() {
         "#!/bin/sh\nexec unshare --mount sh -c 'mount --bind {} /proc/meminfo && exec {EXE} \"$@\"' duramen \"$@\"\n",
         meminfo.display()
     );
-    fs::write(&program, script).expect("a script");
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("its mode");
+    support::install(&program, &script);
     let args = ["--volume-size", "3G"].map(str::to_owned);
     let daemon =
         Daemon::spawn(&program, &home.path(), &args, &home.beside("log")).await.expect("the daemon serves");

@@ -11,9 +11,10 @@ use serde_json::Value;
 use std::{
     collections::BTreeSet,
     fs,
+    io::Write,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
-    process::{Command, Output},
+    process::{Command, Output, Stdio},
     time::Duration,
 };
 
@@ -227,4 +228,17 @@ pub(crate) fn post(path: &str, body: &str) -> String {
          content-length: {}\r\n\r\n{body}",
         body.len()
     )
+}
+
+/// Makes a program that can be started at once. Another process writes it: what is open for writing here, or in a child
+/// that another test just forked, cannot be started.
+pub(crate) fn install(program: &Path, script: &str) {
+    let mut child = Command::new("install")
+        .args(["-m", "755", "/dev/stdin"])
+        .arg(program)
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("install starts");
+    child.stdin.take().expect("a pipe").write_all(script.as_bytes()).expect("it is written");
+    assert!(child.wait().expect("install ends").success(), "{} is not installed", program.display());
 }

@@ -5,12 +5,12 @@
 #[allow(dead_code, reason = "the tests of durable functions use the rest")]
 mod collector;
 
-use crate::support::{add_script, connect, settle, Home, EXE};
+use crate::support::{add_script, connect, install, settle, Home, EXE};
 use collector::{number, string, Collector};
 use duramen_api::token::{CreateToken, NewToken};
 use duramen_server::process::Daemon;
 use duramen_traces::{Span, SpanKind};
-use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
+use std::time::Duration;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -38,8 +38,7 @@ impl Site {
             "#!/bin/sh\nOTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:{} exec {EXE} \"$@\"\n",
             collector.port
         );
-        fs::write(&program, text).unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        install(&program, &text);
         let args = ["--volume-size", "3G", "--pg-listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0"]
             .map(str::to_owned);
         let daemon = Daemon::spawn(&program, &home.path(), &args, &home.beside("log")).await.unwrap();

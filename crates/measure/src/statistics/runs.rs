@@ -108,7 +108,7 @@ impl Way {
 /// let runs = |ms: [f64; 3]| ms.map(|ms| RunValue::of_blocks(&[f64::ln(ms)]).expect("finite"));
 /// let (a, b) = (runs([6.0, 6.2, 6.5]), runs([17.0, 18.1, 19.2]));
 /// let slower = RunEstimate::of_runs(&a, &b, 0.15).expect("three runs a side");
-/// assert!(slower.p_value() < 0.001 && slower.interval(0.999).low > f64::ln(2.0));
+/// assert!(slower.p_value() < 0.001 && slower.interval(0.99).low > f64::ln(2.0));
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunEstimate {

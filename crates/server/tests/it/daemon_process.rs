@@ -1,15 +1,32 @@
 //! A daemon that does not start must be told at once, with the reason from its log, and leave no process.
 
 use duramen_server::process::{Daemon, DaemonError};
-use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
+use std::{
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
 use tempfile::TempDir;
 
 /// A program that stands in for the daemon.
 fn program(dir: &TempDir, script: &str) -> PathBuf {
     let path = dir.path().join("program");
-    fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("it is written");
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it is made executable");
+    install(&path, &format!("#!/bin/sh\n{script}\n"));
     path
+}
+
+/// Makes a program that can be started at once. Another process writes it: what is open for writing here, or in a child
+/// that another test just forked, cannot be started.
+fn install(program: &Path, script: &str) {
+    let mut child = Command::new("install")
+        .args(["-m", "755", "/dev/stdin"])
+        .arg(program)
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("install starts");
+    child.stdin.take().expect("a pipe").write_all(script.as_bytes()).expect("it is written");
+    assert!(child.wait().expect("install ends").success(), "{} is not installed", program.display());
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 //! `docs/design/console.md`.
 
 use super::client::{ask, dial, request, Answer, Site};
-use crate::support::{duramen, text, until};
+use crate::support::{self, duramen, text, until};
 use duramen_api::{route::ENDPOINTS, token::Role};
 use serde_json::{json, Value};
 use std::{
@@ -415,8 +415,7 @@ async fn a_browser_is_opened_by_a_file_and_not_by_an_argument() {
     let seen = site.home.beside("seen");
     let script =
         format!("#!/bin/sh\n{{ echo \"$@\"; stat -c %a \"$1\"; cat \"$1\"; }} > {}\n", seen.display());
-    fs::write(bin.join("xdg-open"), script).unwrap();
-    fs::set_permissions(bin.join("xdg-open"), fs::Permissions::from_mode(0o755)).unwrap();
+    support::install(&bin.join("xdg-open"), &script);
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
     let run = |arguments: &[&str], display: &str| {
         let mut command = site.home.command(&[&["console"], arguments].concat());

@@ -1,7 +1,7 @@
 //! `deploy/ci/duramen-branch`, and the action and the template that use it: a branch for a pull request.
 
 use super::client::{Site, Who};
-use crate::support::{text, wire};
+use crate::support::{self, text, wire};
 use duramen_api::token::{CreateToken, Role};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -191,8 +191,7 @@ async fn over_tls_and_the_secret_is_no_argument_of_a_program() {
     let curl = "#!/bin/sh\nprintf '%s\\n' \"$@\" >>\"$CALLS\"\nPATH=${PATH#*:} exec curl \"$@\"\n";
     let folder = job.path("bin");
     fs::create_dir(&folder).expect("a folder");
-    fs::write(folder.join("curl"), curl).expect("a script");
-    fs::set_permissions(folder.join("curl"), fs::Permissions::from_mode(0o755)).expect("its mode");
+    support::install(&folder.join("curl"), curl);
     let certificate = site.home.path().join("doors/certificate.pem");
     let calls = job.path("calls");
     let path = format!("{}:{}", folder.display(), job.env["PATH"]);

@@ -4,14 +4,13 @@ use super::Site;
 use crate::support::{self, connect, create, query, settle, Home, EXE};
 use duramen_base::clock;
 use duramen_server::process::Daemon;
-use std::{fs, io::Write, net::TcpStream, os::unix::fs::PermissionsExt, time::Duration};
+use std::{io::Write, net::TcpStream, time::Duration};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn strangers_leave_the_daemon_its_descriptors() {
     let home = Home::new();
     let program = home.beside("duramen");
-    fs::write(&program, format!("#!/bin/sh\nulimit -n 256\nexec {EXE} \"$@\"\n")).expect("a script");
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("its mode");
+    support::install(&program, &format!("#!/bin/sh\nulimit -n 256\nexec {EXE} \"$@\"\n"));
     let args = ["--volume-size", "3G", "--pg-listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0"];
     let args = args.map(str::to_owned);
     let daemon =

@@ -1,10 +1,9 @@
 //! Which repositories can be opened, and what is said of the others.
 
 use super::roles::{role, said};
-use super::support::{git, text, User};
+use super::support::{git, install, text, User};
 use duramen_experiment::git::{GitError, Repository};
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 
 #[test]
 fn a_repository_is_found_from_any_folder_of_it() {
@@ -56,8 +55,7 @@ fn an_old_git_says_so_and_an_odd_version_does_not() {
         let script = format!(
             "#!/bin/sh\ncase \"$*\" in *version) echo '{version}';; *) exec '{real}/git' \"$@\";; esac\n"
         );
-        fs::write(tools.path().join("git"), script).unwrap();
-        fs::set_permissions(tools.path().join("git"), fs::Permissions::from_mode(0o755)).unwrap();
+        install(&tools.path().join("git"), &script);
         let mut command = role("open", &user.root, "");
         command.env("PATH", &path);
         said(command, ":")

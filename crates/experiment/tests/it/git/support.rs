@@ -267,3 +267,16 @@ fn collect(dir: &Path, all: &mut BTreeMap<OsString, Thing>) {
         }
     }
 }
+
+/// Makes a program that can be started at once. Another process writes it: what is open for writing here, or in a child
+/// that another test just forked, cannot be started.
+pub(crate) fn install(program: &Path, script: &str) {
+    let mut child = Command::new("install")
+        .args(["-m", "755", "/dev/stdin"])
+        .arg(program)
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("install starts");
+    child.stdin.take().expect("a pipe").write_all(script.as_bytes()).expect("it is written");
+    assert!(child.wait().expect("install ends").success(), "{} is not installed", program.display());
+}

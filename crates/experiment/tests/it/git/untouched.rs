@@ -1,9 +1,8 @@
 //! X1 in one state of the user's repository after the other: every operation, and a look at everything after each.
 
-use super::support::{git, lines, on_disk, text, User};
+use super::support::{git, install, lines, on_disk, text, User};
 use duramen_experiment::git::{GitError, Repository};
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 /// Does everything that there is to do, in the repository that is found from `dir`, and looks after each step.
@@ -168,8 +167,7 @@ fn x1_with_hooks_that_fail_and_settings_that_are_hostile() {
     for name in names.split(' ') {
         let path = hooks.join(name);
         fs::create_dir_all(&hooks).unwrap();
-        fs::write(&path, &script).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        install(&path, &script);
     }
     let hook = hooks.join("fsmonitor");
     let settings = [
