@@ -102,13 +102,16 @@ async fn delays_pass_and_the_last_start_wins() {
     let (role, client, _) = submitter(&database).await;
     ledger(&client, &role).await;
     let _worker = TestWorker::start(&database, 2).await;
+    let asked_at = one(&client, "SELECT clock_timestamp()").await.unwrap();
     let delayed = start(&client, &format!("{}, delay => '600 milliseconds'", entry(&role, "late"))).await;
     let soon = start(&client, &entry(&role, "soon")).await;
     ended(&client, &soon, SOON).await.completed();
     ended(&client, &delayed, SOON).await.completed();
-    let waited = "SELECT d.started_at - i.created_at >= interval '590 milliseconds'
-        FROM df._done d JOIN df._instance i USING (seq) WHERE i.queue IS NOT NULL";
-    assert_eq!(one(&client, waited).await.as_deref(), Some("t"));
+    let waited = format!(
+        "SELECT d.started_at - '{asked_at}'::timestamptz >= interval '600 milliseconds'
+        FROM df._done d JOIN df._instance i USING (seq) WHERE i.queue IS NOT NULL"
+    );
+    assert_eq!(one(&client, &waited).await.as_deref(), Some("t"));
     assert_eq!(counts(&client, "default").await, "0 0 0");
     let mut ids = Vec::new();
     for text in ["one", "two", "three"] {
