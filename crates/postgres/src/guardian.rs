@@ -68,6 +68,12 @@ impl Guardian {
         Ok(Self { process, wait: None })
     }
 
+    /// Its process.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// Tells it something on its standard input.
     ///
     /// # Errors

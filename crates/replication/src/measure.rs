@@ -553,6 +553,11 @@ impl Run<'_> {
                         return Ok(Some(obstacle));
                     }
                 }
+                Need::Namespace => {
+                    if let Some(obstacle) = disk::no_namespace() {
+                        return Ok(Some(obstacle));
+                    }
+                }
                 Need::FrozenDisk => {
                     if let Some(obstacle) = disk::obstacle() {
                         return Ok(Some(obstacle));

@@ -3,6 +3,7 @@
 mod broken;
 pub(super) mod disk;
 mod given;
+mod hop;
 pub mod lent;
 mod own;
 pub mod patroni;

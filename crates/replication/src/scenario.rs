@@ -148,6 +148,8 @@ pub enum Need {
     OwnPair,
     /// A pair of our own whose standby's processes can be traced (`strace`), which only root may.
     Tracer,
+    /// A pair of our own whose servers can be connected through a network namespace, which only root may make.
+    Namespace,
     /// A pair of our own whose standby's disk can be frozen, which only root may.
     FrozenDisk,
     /// `wal_level = logical` and a free replication slot for one of this name. The set-up makes it and the teardown drops
@@ -225,6 +227,8 @@ pub enum Breakage {
     Disk,
     /// Every chunk takes up to so many milliseconds longer, each another time, in each direction.
     Jitter(u32),
+    /// So many of 100 packets are lost, in each direction.
+    Loss(u32),
     /// Every flush of the standby's WAL receiver takes so many milliseconds longer.
     Flush(u32),
 }
@@ -328,6 +332,8 @@ pub enum Expect {
     /// In half of the samples with a load, writing on the standby lags by so many milliseconds at least; in a control, by
     /// less, or by less than 5 ms.
     WriteLag(f64),
+    /// As `WriteLag`, in a tenth of the samples; in a control, by less, or by less than 20 ms.
+    SomeWriteLag(f64),
     /// As `WriteLag`, for flushing behind writing.
     FlushLag(f64),
     /// As `Startup` from this major version on, and no such wait before.

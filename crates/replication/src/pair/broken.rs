@@ -100,6 +100,11 @@ impl Pair {
                     self.receiving(&detour).await?;
                 }
             }
+            Breakage::Loss(_) => {
+                let by_hop = blocking(move || own.add_hop()).await?;
+                self.set(Node::Standby, "primary_conninfo", Some(&by_hop)).await?;
+                self.receiving(&by_hop).await?;
+            }
             Breakage::Disk => {
                 let newest = self.newest_segment().await?;
                 blocking(move || own.add_disk(&newest)).await?;
@@ -145,13 +150,21 @@ impl Pair {
         }
         let is_detoured =
             self.ledger.lock().await.record().setting(Node::Standby, "primary_conninfo").is_some();
-        if matches!(what, Breakage::Network | Breakage::Jitter(_)) && is_detoured {
+        if matches!(what, Breakage::Network | Breakage::Jitter(_) | Breakage::Loss(_)) && is_detoured {
             self.set(Node::Standby, "primary_conninfo", None).await?;
             let standby = self.admin(Node::Standby).await?;
             let conninfo = super::settings::current(&standby, Node::Standby, "primary_conninfo").await?;
             self.receiving(&conninfo).await?;
+        }
+        // Without a detour the proxy was there before, for the distance; a hop never is.
+        let is_hop = matches!(what, Breakage::Loss(_));
+        if is_hop || is_detoured && matches!(what, Breakage::Network | Breakage::Jitter(_)) {
             blocking(move || {
-                own.end_detour();
+                if is_hop {
+                    own.remove_hop();
+                } else {
+                    own.end_detour();
+                }
                 Ok(())
             })
             .await?;
@@ -192,6 +205,9 @@ impl Pair {
                     _ => proxy.block(true),
                 }
                 broken
+            }
+            Breakage::Loss(percent) => {
+                What::Guarded { _guardian: blocking(move || own.lose_packets(percent)).await? }
             }
             Breakage::Flush(ms) => What::Guarded { _guardian: self.slow_flush(&own, ms).await? },
             Breakage::Disk => What::Guarded { _guardian: blocking(move || own.freeze_disk()).await? },

@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use duramen_postgres::Guardian;
 
+use super::hop;
+
 /// The file is as large at most, and sparse: it takes what is written to it.
 const BYTES: u64 = 8 << 30;
 /// Thaws the file system $1 and takes it away, and the folder that it was mounted at. What still works in it (a server that
@@ -44,13 +46,17 @@ pub(in super::super) fn obstacle() -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("it freezes a file system, which only root may; run it as root".to_owned());
     }
-    let search = search();
-    let is_there = |name: &str| search.split(':').any(|dir| Path::new(dir).join(name).is_file());
-    if let Some((name, package)) = PROGRAMS.iter().find(|(name, _)| !is_there(name)) {
-        return Some(format!("it needs the program {name} (Debian's package {package})"));
-    }
     let control = Path::new("/dev/loop-control");
-    (!control.exists()).then(|| format!("it needs loop devices, and there is no {}", control.display()))
+    let no_loops = || format!("it needs loop devices, and there is no {}", control.display());
+    lacking(&PROGRAMS).or_else(|| (!control.exists()).then(no_loops))
+}
+
+/// Why no packets can be lost here, if none can.
+pub(in super::super) fn no_namespace() -> Option<String> {
+    if !rustix::process::geteuid().is_root() {
+        return Some("it makes a network namespace, which only root may; run it as root".to_owned());
+    }
+    lacking(&hop::PROGRAMS)
 }
 
 /// Why the flushes of a process cannot be made slower here, if they cannot.
@@ -58,8 +64,15 @@ pub(in super::super) fn no_tracer() -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("it traces a process of the standby, which only root may; run it as root".to_owned());
     }
-    let is_there = search().split(':').any(|dir| Path::new(dir).join("strace").is_file());
-    (!is_there).then(|| "it needs the program strace (Debian's package strace)".to_owned())
+    lacking(&[("strace", "strace")])
+}
+
+/// Which of these programs is not there, if one is not.
+fn lacking(programs: &[(&str, &str)]) -> Option<String> {
+    let search = search();
+    let is_there = |name: &str| search.split(':').any(|dir| Path::new(dir).join(name).is_file());
+    let (name, package) = programs.iter().find(|(name, _)| !is_there(name))?;
+    Some(format!("it needs the program {name} (Debian's package {package})"))
 }
 
 /// The disk, mounted, with the WAL of the standby on it.
@@ -152,7 +165,7 @@ pub(super) fn segment(lsn: u64) -> String {
     format!("{:08X}{:08X}", lsn >> 32, (lsn & 0xffff_ffff) >> 24)
 }
 
-fn search() -> String {
+pub(super) fn search() -> String {
     format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default())
 }
 

@@ -19,6 +19,7 @@ use rustix::process::Pid;
 use super::super::options::Options;
 use super::super::scenario::{catalog, Node, Scenario};
 use super::disk::Disk;
+use super::hop::{self, Hop};
 use super::preconditions;
 use super::proxy::Proxy;
 use duramen_reports::suite::SuiteError;
@@ -29,6 +30,8 @@ const OWNER: &str = "postgres";
 pub(super) const STANDBY_NAME: &str = "duramen_standby";
 /// The folder of a proxy's socket.
 const PROXY: &str = "x";
+/// The folder of the primary's socket.
+const PRIMARY: &str = "p";
 /// A server is ready, or has stopped, within this.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// What a run may write to both servers: data, indexes and up to `max_wal_size` of WAL each.
@@ -91,6 +94,8 @@ pub(super) struct Own {
     standby: Server,
     /// Between them, when round trips are to be added, or the network is to be broken.
     proxy: Mutex<Option<Arc<Proxy>>>,
+    /// Between the standby and what is before it, when packets are to be lost.
+    hop: Mutex<Option<Hop>>,
     /// What the standby's WAL is on while its disk is to be broken.
     disk: Mutex<Option<Disk>>,
     // After the servers: whoever is still there when it is dropped is ended by its guardian.
@@ -119,17 +124,18 @@ impl Own {
             .map_err(SuiteError::other)?;
         cluster.append_conf(&settings(options).to_conf()).map_err(SuiteError::other)?;
         let proxy = if options.rtt_ms.iter().any(|rtt| *rtt > 0) {
-            Some(Arc::new(distance(&sockets(PROXY), &sockets("p"))?))
+            Some(Arc::new(distance(&sockets(PROXY), &sockets(PRIMARY))?))
         } else {
             None
         };
-        let upstream = sockets(if proxy.is_some() { PROXY } else { "p" });
+        let upstream = sockets(if proxy.is_some() { PROXY } else { PRIMARY });
         let standby = cluster.cold_standby(scratch.path().join("standby"), &conninfo(&upstream));
         let standby = standby.map_err(SuiteError::other)?;
         let own = Self {
-            primary: Server::new(cluster, sockets("p")),
+            primary: Server::new(cluster, sockets(PRIMARY)),
             standby: Server::new(standby, sockets("s")),
             proxy: Mutex::new(proxy),
+            hop: Mutex::new(None),
             disk: Mutex::new(None),
             scratch,
         };
@@ -180,6 +186,38 @@ impl Own {
         drop(proxy);
         // What is left in it goes with the folder of the pair.
         let _ = fs::remove_dir(self.scratch.path().join(PROXY));
+    }
+
+    /// Puts a hop on which packets can be lost before the standby: how the standby reaches the primary by it. Blocks.
+    pub(super) fn add_hop(&self) -> Result<String, SuiteError> {
+        let mut hop = self.hop();
+        if hop.is_none() {
+            let upstream = if self.proxy().is_some() { PROXY } else { PRIMARY };
+            *hop = Some(Hop::make(self.scratch.path(), upstream).map_err(SuiteError::Failed)?);
+        }
+        Ok(conninfo(&self.scratch.path().join(hop::FOLDER)))
+    }
+
+    /// Takes it away again. Blocks.
+    pub(super) fn remove_hop(&self) {
+        drop(self.hop().take());
+        // What is left in it goes with the folder of the pair; without it no other hop is made.
+        let _ = fs::remove_dir_all(self.scratch.path().join(hop::FOLDER));
+    }
+
+    /// Loses so many of 100 packets on it until what this returns is dropped. Blocks.
+    pub(super) fn lose_packets(&self, percent: u32) -> Result<Guardian, SuiteError> {
+        let hop = self.hop();
+        let hop = hop.as_ref().ok_or_else(|| {
+            SuiteError::Failed(
+                "there is no hop between the servers on which packets could be lost".to_owned(),
+            )
+        })?;
+        hop.lose(percent).map_err(SuiteError::Failed)
+    }
+
+    fn hop(&self) -> MutexGuard<'_, Option<Hop>> {
+        self.hop.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Puts the standby's WAL on a disk of its own, which can be frozen. The standby is stopped meanwhile; of its segments

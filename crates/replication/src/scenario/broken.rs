@@ -104,6 +104,24 @@ transactions.",
     ..RECEIVER
 };
 
+pub(super) const LOSS: Scenario = Scenario {
+    number: 32,
+    name: "packet loss",
+    text: "Ten of a hundred packets between the servers are lost, in each direction. Most commits are as fast as before; those \
+           whose packet is lost wait until it is sent again, for 200 ms and longer if nothing follows it, and so do those \
+           behind it. All levels from remote_write on have that tail, and those below have not.",
+    kind: Kind::Latency,
+    needs: &[Need::OwnPair, Need::Namespace],
+    actions: &[Action::Slow(Breakage::Loss(10))],
+    expect: &[Expect::SomeWriteLag(20.0)],
+    advice: "\
+The median hides it: look at p99, and at the segments that were sent again (nstat, or ss -ti of the connection of the \
+walsender). What helps is a network that loses nothing, or a second standby by another way of which the faster acknowledges \
+(ANY 1 (a, b)); going back from remote_apply to remote_write does not.",
+    on_demand: true,
+    ..RECEIVER
+};
+
 const SLOW_FLUSH: Scenario = Scenario {
     number: 27,
     name: "slow flush, 1 ms",

@@ -35,6 +35,7 @@ const CATALOG: &[Scenario] = &[
     broken::FLUSH_40,
     statement::DROP_LARGE,
     statement::REWRITE_LARGE,
+    broken::LOSS,
 ];
 
 /// All scenarios, in the order of their numbers.

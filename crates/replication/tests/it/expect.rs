@@ -117,6 +117,22 @@ fn a_stage_that_is_made_slow_lags_and_in_the_control_no_longer_than_by_itself() 
 }
 
 #[test]
+fn packets_that_are_lost_make_some_samples_slow_and_in_the_control_fewer() {
+    let lagging = |slow: usize, control| {
+        let mut samples = waiting(0, 4_000, Wait::Replaying);
+        let count = samples.len();
+        for (index, sample) in samples.iter_mut().enumerate() {
+            sample.write_lag_ms = Some(if index * 100 < slow * count { 210.0 } else { 0.2 });
+        }
+        let mut pass = pass(samples);
+        pass.conditions.control = control;
+        unmet(&[Expect::SomeWriteLag(20.0)], &pass, &NOW).is_empty()
+    };
+    assert_eq!([lagging(15, false), lagging(5, false)], [true, false]);
+    assert_eq!([lagging(5, true), lagging(15, true)], [true, false]);
+}
+
+#[test]
 fn a_sampler_that_slept_does_not_count_what_it_has_not_seen() {
     let mut samples = waiting(0, 200, Wait::Snapshot);
     samples.extend(waiting(5_000, 100, Wait::Snapshot));

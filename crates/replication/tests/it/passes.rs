@@ -191,7 +191,7 @@ async fn a_disk_that_is_frozen_is_named() {
 #[tokio::test]
 async fn what_is_slow_on_the_way_is_seen_and_not_in_the_control() {
     let is_root = rustix::process::geteuid().is_root();
-    for number in [26, 27, 28, 29].into_iter().filter(|number| *number == 26 || is_root) {
+    for number in [26, 27, 28, 29, 32].into_iter().filter(|number| *number == 26 || is_root) {
         for major in super::user::majors() {
             let measured = quick(&[number], |options| {
                 (options.levels, options.major) = (Some(vec![Level::RemoteWrite, Level::On]), Some(major));
