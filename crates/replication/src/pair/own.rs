@@ -42,6 +42,9 @@ const QUICK_SPACE: u64 = 4 << 30;
 /// The same for scenarios that write little.
 const SMALL_SPACE: u64 = 1 << 30;
 
+/// The scenario that locks tens of thousands of relations in a transaction, and `max_locks_per_transaction` for that.
+const MANY_LOCKS: (u32, &str) = (33, "1024");
+
 /// One of the two servers.
 struct Server {
     cluster: Cluster,
@@ -295,6 +298,9 @@ fn settings(options: &Options) -> Settings {
     let mut settings = Settings::of_a_pair();
     for (name, value) in super::wanted(options) {
         settings.set(name, &value);
+    }
+    if options.scenarios.contains(&MANY_LOCKS.0) {
+        settings.set("max_locks_per_transaction", MANY_LOCKS.1);
     }
     settings
 }

@@ -36,6 +36,7 @@ const CATALOG: &[Scenario] = &[
     statement::DROP_LARGE,
     statement::REWRITE_LARGE,
     broken::LOSS,
+    statement::DROP_MANY,
 ];
 
 /// All scenarios, in the order of their numbers.

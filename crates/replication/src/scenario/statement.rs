@@ -183,6 +183,35 @@ pub(super) const DROP_LARGE: Scenario = Scenario {
     ..DROP_PARTITIONS
 };
 
+/// So many that what is done for each file is nearly all there is.
+pub(super) const DROP_MANY: Scenario = Scenario {
+    number: 33,
+    name: "drop of 10,000 partitions",
+    text: "As S11, with 200,000 rows in 10,000 partitions: 40,000 files, and a lock of each of 30,000 relations, on both servers. \
+           The primary takes its time for that before the commit, at every level; the standby takes its own for the files.",
+    sizes: &[("rows", 200_000, 20_000), ("partitions", 10_000, 1_000)],
+    needs: &[Need::OwnPair],
+    setup: &[
+        DROP_PARTITIONS.setup[0],
+        DROP_PARTITIONS.setup[1],
+        // Committed now and then: what a transaction has made is looked through for each that follows.
+        "DO $$ BEGIN
+           FOR i IN 0 .. {partitions} - 1 LOOP
+             EXECUTE format('CREATE TABLE measurements_%s PARTITION OF measurements
+               FOR VALUES WITH (MODULUS %s, REMAINDER %s) WITH (autovacuum_enabled = off)', i, {partitions}, i);
+             IF i % 200 = 199 THEN COMMIT; END IF;
+           END LOOP;
+         END $$",
+        DROP_PARTITIONS.setup[3],
+    ],
+    expect: &[Expect::FilesRemoved(4_000)],
+    advice: "\
+Detach and drop partitions as they age, some at a time: one statement locks all of them at once (max_locks_per_transaction must \
+allow that on both servers), and its replay removes all their files before anything that follows is seen on the standby.",
+    on_demand: true,
+    ..DROP_PARTITIONS
+};
+
 /// The same.
 pub(super) const REWRITE_LARGE: Scenario = Scenario {
     number: 31,
