@@ -16,7 +16,7 @@ OUT ?= out
 # For workspaces of their own, which share it.
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 
-.PHONY: help setup build web web-if-possible test-web bench-web demo dist dist-arm test-dist test-client test-clients test-python test test-cgroups test-extensions test-majors test-otlp test-volumes check check-extra bench bench-router bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z peers-memory peers-functions soak fmt clean-home release bench-scale bench-changes bench-follow test-parquet test-s3 test-typescript test-deploy setup-clients test-go bench-pytest bench-masking bench-history bench-memory bench-store-history bench-store-index test-native test-long
+.PHONY: help setup build web web-if-possible test-web bench-web demo dist dist-arm test-dist test-client test-clients test-python test test-cgroups test-extensions test-majors test-otlp test-volumes check check-extra bench bench-router bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z peers-memory peers-functions soak fmt clean-home release bench-scale bench-changes bench-follow test-parquet test-s3 test-typescript test-deploy setup-clients test-go bench-pytest bench-masking bench-series bench-history bench-memory bench-store-history bench-store-index test-native test-long
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -178,6 +178,9 @@ bench-history: setup release ## branches of moments of the past, by how much of 
 
 bench-changes: setup release ## comparisons of branches by their changed blocks, tables of 300,000 and 20 million rows (root, 12 GB of disk, 10 minutes)
 	@scripts/bench-changes $(BIN)
+
+bench-series: setup release ## a series of 48 tries of a slow benchmark: runs a try, hours, what was kept (half an hour; SECONDS=190: the night)
+	@scripts/bench-series $(BIN) $(or $(SECONDS),4)
 
 bench-masking: setup release ## six masked columns against a COPY of the table out and in, ten million rows (root, 25 GB of disk, half an hour; ROWS=1M)
 	@scripts/bench-masking $(BIN) $(or $(ROWS),10M)

@@ -56,6 +56,7 @@ pub enum ConnectError {
 /// use duramen_postgres::connection::Target;
 /// let target = Target::parse("postgres://app@localhost/shop")?;
 /// assert_eq!(target.describe(), "localhost/shop");
+/// assert_eq!(Target::parse("postgres://app@localhost:6000/shop")?.describe(), "localhost:6000/shop");
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
@@ -140,10 +141,12 @@ impl Target {
         self.config.get_ports().first().copied().unwrap_or(5432)
     }
 
-    /// Host and database, for messages; never a password.
+    /// Host, port where it is not 5432, and database, for messages; never a password.
     #[must_use]
     pub fn describe(&self) -> String {
-        format!("{}/{}", self.host(), self.database_name())
+        let port = self.port();
+        let port = if port == 5432 { String::new() } else { format!(":{port}") };
+        format!("{}{port}/{}", self.host(), self.database_name())
     }
 
     /// Opens a connection; what the server notifies it of is dropped.
