@@ -6,6 +6,8 @@ use std::{
 };
 
 const HIDE: &str = "--tmpfs";
+/// What a file is hidden by.
+const EMPTY_FILE: [&str; 2] = ["--ro-bind", "/dev/null"];
 
 /// What a program in a cage may reach. At first: the machine's files, read-only, but an empty `/tmp` and `/run`, and a
 /// `/dev` and `/proc` of its own; no network; no process but its own; the user that calls.
@@ -69,11 +71,12 @@ impl Walls {
         self
     }
 
-    /// Puts an empty directory where `dir` is, which the program may write to and which is gone with it. Of several paths
-    /// that are hidden or shown, the longer one counts for what lies below it.
+    /// Puts an empty directory where the directory `path` is, which the program may write to and which is gone with it, or
+    /// an empty device where it is a file. Of several paths that are hidden or shown, the longer one counts for what lies
+    /// below it.
     #[must_use]
-    pub fn hide(mut self, dir: impl Into<PathBuf>) -> Walls {
-        self.hidden.push(dir.into());
+    pub fn hide(mut self, path: impl Into<PathBuf>) -> Walls {
+        self.hidden.push(path.into());
         self
     }
 
@@ -129,7 +132,7 @@ impl Walls {
         }
         for (how, path) in self.mounts() {
             if how == HIDE {
-                arguments.words(&[how]);
+                arguments.words(if path.is_file() { &EMPTY_FILE } else { &[HIDE] });
                 arguments.path(path);
                 continue;
             }
