@@ -69,6 +69,19 @@ pub enum Event {
         idea: Option<u32>,
         /// The files that it changes.
         files: Vec<String>,
+        /// What else was said of it, by the name of the field.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        notes: BTreeMap<String, String>,
+    },
+    /// The profile of a base was taken.
+    Profiled {
+        /// The commit.
+        commit: String,
+        /// The end of what the command printed, without control characters.
+        text: String,
+        /// Why there is none, if the command failed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        failure: Option<String>,
     },
     /// A check of the project was run on a candidate.
     Checked {
@@ -87,6 +100,9 @@ pub enum Event {
         purpose: Purpose,
         /// The values by the name of the scale.
         values: BTreeMap<String, String>,
+        /// The digests (BLAKE3) of the files that values were drawn from, by the name of the scale.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        digests: BTreeMap<String, String>,
     },
     /// A try ended.
     TryEnded {
@@ -173,7 +189,7 @@ pub enum Event {
     },
     /// An autonomous run ended.
     Stopped {
-        /// The rule that ended it: `tries`, `time`, `plateau`, `same_failure`, `proposer`, `interrupted`.
+        /// The rule that ended it: `tries`, `time`, `plateau`, `same_failure`, `proposer`, `proposer_failed`, `interrupted`.
         rule: String,
         /// In words.
         words: String,

@@ -1,6 +1,7 @@
 //! A repository of the user's, seen through the program `git`: candidates become commits, and nothing of the user's is
 //! touched (X1).
 
+mod alone;
 mod call;
 mod common;
 mod content;

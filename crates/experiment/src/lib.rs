@@ -6,6 +6,7 @@
 //! | module | what it is for |
 //! | --- | --- |
 //! | [`disturbance`] | which blocks are retaken, because the machine changed its pace |
+//! | [`agents`] | coding agents that can be asked for changes |
 //! | [`event`] | what the log of a series holds |
 //! | [`figures`] | how figures are read from what a command prints, and when they are believed |
 //! | [`git`] | candidates as commits, and worktrees to build them in, with nothing of the user's touched |
@@ -21,6 +22,7 @@
 //! | [`state`] | what a series has come to, from its events |
 //! | [`verdict`] | what the samples say of a try |
 
+pub mod agents;
 mod database;
 pub mod disturbance;
 pub mod event;
@@ -31,6 +33,7 @@ pub mod import;
 pub mod invariant;
 pub mod log;
 mod outputs;
+mod plain;
 pub mod report;
 pub mod run;
 pub mod schedule;

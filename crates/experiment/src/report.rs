@@ -2,6 +2,7 @@
 //!
 //! All of them show the same: [`overview`] and [`rows`] say what, the others how.
 
+mod comment;
 mod page;
 mod parts;
 mod stack;
@@ -9,6 +10,7 @@ mod terminal;
 mod view;
 mod words;
 
+pub use comment::{comment, Comment, Standing};
 pub use page::{html, markdown};
 pub use terminal::{ideas, one, status, table};
 pub use view::{overview, rows, Change, KeptRow, Overview, Row, Stack};

@@ -64,6 +64,8 @@ pub struct Job {
     pub env: Vec<(String, String)>,
     /// Taken out of it.
     pub unset: &'static [&'static str],
+    /// What alone is left of our own environment, where that is not to be seen.
+    pub keep: Option<Vec<String>>,
     /// What its standard input holds; nothing is `/dev/null`.
     pub input: Option<Vec<u8>>,
     /// After this it is killed.
@@ -84,6 +86,7 @@ impl Job {
             dir: dir.into(),
             env: Vec::new(),
             unset: &[],
+            keep: None,
             input: None,
             timeout,
             pin: false,
@@ -188,6 +191,14 @@ fn attempt(job: &Job, cancelled: &dyn Fn() -> bool, ran: &mut Ran) -> io::Result
             command
         }
     };
+    if let Some(keep) = &job.keep {
+        command.env_clear();
+        command.envs(keep.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
+        // What walls change of it stays changed.
+        if job.caged.is_some() {
+            command.env("TMPDIR", "/tmp");
+        }
+    }
     for name in GIT_VARIABLES.iter().chain(job.unset) {
         command.env_remove(name);
     }

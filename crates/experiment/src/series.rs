@@ -16,6 +16,7 @@ mod export;
 mod guard;
 mod measure;
 mod note;
+pub mod notes;
 mod outcome;
 mod place;
 mod propose;
@@ -27,6 +28,7 @@ pub use carry::Resumed;
 pub use error::SeriesError;
 pub use note::NewIdea;
 pub use outcome::{Ablated, Baseline, Branch, Ended, Replayed, Stopped};
+pub use propose::{Limits, Proposer};
 pub use walls::Isolation;
 
 use crate::{
@@ -38,6 +40,7 @@ use crate::{
     state::State,
     verdict::Noise,
 };
+use duramen_base::clock;
 use duramen_cage::Cage;
 use duramen_client::Client;
 use error::fail;
@@ -46,6 +49,7 @@ use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
+    time::Instant,
 };
 
 /// The name of the spec within the folder of a series.
@@ -95,6 +99,10 @@ pub struct Series<'a> {
     databases: Option<Databases>,
     /// What commands are shut in by.
     cage: Option<Cage>,
+    /// What whoever proposes is not to see besides.
+    private: Vec<PathBuf>,
+    /// When a run that proposes has to end.
+    deadline: Option<Instant>,
 }
 
 /// The segment that is under way, with its spec read.
@@ -179,7 +187,14 @@ impl<'a> Series<'a> {
             watched: RefCell::default(),
             databases: None,
             cage: None,
+            private: Vec::new(),
+            deadline: None,
         })
+    }
+
+    /// Hides a folder from whoever proposes, such as one with the socket of a daemon.
+    pub fn keep_private(&mut self, folder: &Path) {
+        self.private.push(folder.to_owned());
     }
 
     /// Has the daemon of this client make branches for runs, where a spec asks for them (`measure.database`).
@@ -201,8 +216,13 @@ impl<'a> Series<'a> {
         (self.options.progress)(text);
     }
 
+    /// Whether the caller asked to end, or the time of a run is over.
+    fn is_to_end(&self) -> bool {
+        (self.options.cancelled)() || self.deadline.is_some_and(|deadline| clock::now() >= deadline)
+    }
+
     fn is_cancelled(&self) -> Result<(), SeriesError> {
-        if (self.options.cancelled)() {
+        if self.is_to_end() {
             return Err(SeriesError::Cancelled);
         }
         Ok(())
@@ -247,14 +267,17 @@ impl<'a> Series<'a> {
     /// The same for a command that begins something: its baseline must have ended, and the spec must be the
     /// one that it was made with.
     fn ready(&self) -> Result<Current, SeriesError> {
-        let current = self.current()?;
+        let mut current = self.current()?;
         let (spec, _) = Spec::read(&self.spec_path())?;
-        if spec != current.spec {
+        if spec.judged_by() != current.spec.judged_by() {
             return Err(SeriesError::SpecChanged { path: self.spec_path(), segment: current.number });
         }
         if current.noise.is_none() {
             return Err(SeriesError::BaselineUnfinished { segment: current.number });
         }
+        // What has no part in a verdict is as it stands there now.
+        (current.spec.proposer, current.spec.profile) = (spec.proposer, spec.profile);
+        current.spec.budget = spec.budget;
         Ok(current)
     }
 

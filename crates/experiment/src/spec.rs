@@ -1,5 +1,6 @@
 //! What is measured, what may be changed, and when to stop: `experiment.toml`.
 
+mod asking;
 mod check;
 mod draw;
 mod error;
@@ -7,13 +8,16 @@ mod found;
 mod guarded;
 mod read;
 mod template;
+pub(crate) mod values;
 
+pub use asking::{ProfileSpec, ProposerSpec, Span};
 pub(crate) use check::NAME_CHARS_MAX;
 pub use draw::Draw;
 pub use error::SpecError;
 pub use found::{benchmarks, Found};
 pub use guarded::OFF_LIMITS;
 pub use read::BYTES_MAX;
+pub use values::ValuesError;
 
 use duramen_api::model::Policy;
 use serde::{Deserialize, Serialize};
@@ -59,6 +63,12 @@ pub struct Spec {
     /// When an autonomous run ends early.
     #[serde(default)]
     pub stop: Stop,
+    /// Who proposes changes.
+    #[serde(default)]
+    pub proposer: ProposerSpec,
+    /// What tells where the time goes.
+    #[serde(default)]
+    pub profile: Option<ProfileSpec>,
 }
 
 impl Spec {
@@ -66,7 +76,13 @@ impl Spec {
     /// value.
     pub fn scales_or_default(&self) -> Vec<Scale> {
         if self.scales.is_empty() {
-            vec![Scale { name: DEFAULT_SCALE.to_owned(), value: String::new(), held_out: false, draw: None }]
+            vec![Scale {
+                name: DEFAULT_SCALE.to_owned(),
+                value: String::new(),
+                held_out: false,
+                draw: None,
+                values: None,
+            }]
         } else {
             self.scales.clone()
         }
@@ -89,22 +105,34 @@ impl Spec {
         spec
     }
 
-    /// Draws what scales stand for that name no value, by their names.
-    pub fn draw(&self, rng: &mut fastrand::Rng) -> BTreeMap<String, String> {
-        let mut taken: Vec<String> = self
-            .scales
-            .iter()
-            .filter(|scale| scale.draw.is_none())
-            .map(|scale| scale.value.clone())
-            .collect();
+    /// Draws what scales stand for that name no value, by their names. `lists` are those that files hold, by scale.
+    pub fn draw(
+        &self,
+        lists: &BTreeMap<String, Vec<String>>,
+        rng: &mut fastrand::Rng,
+    ) -> BTreeMap<String, String> {
+        let mut taken: Vec<String> =
+            self.scales.iter().filter(|scale| !scale.is_drawn()).map(|scale| scale.value.clone()).collect();
         let mut drawn = BTreeMap::new();
         for scale in &self.scales {
-            if let Some(value) = scale.draw.as_ref().map(|draw| draw.value(&taken, rng)) {
+            let of_file = lists.get(&scale.name).map(|values| Draw::OneOf(values.clone()));
+            if let Some(draw) = scale.draw.as_ref().or(of_file.as_ref()) {
+                let value = draw.value(&taken, rng);
                 taken.push(value.clone());
                 drawn.insert(scale.name.clone(), value);
             }
         }
         drawn
+    }
+
+    /// The same spec as far as a verdict can depend on it: a segment goes on when anything else changes.
+    #[must_use]
+    pub fn judged_by(&self) -> Self {
+        let mut spec = self.clone();
+        spec.proposer = ProposerSpec::default();
+        spec.profile = None;
+        spec.budget = Budget { tries: self.budget.tries, ..Budget::default() };
+        spec
     }
 
     /// The scales that are run at confirmation only.
@@ -286,6 +314,9 @@ pub struct Primary {
     pub metric: String,
     /// Which way is better.
     pub direction: Direction,
+    /// Its unit, for those who read; where nothing is said, what its name ends in.
+    #[serde(default)]
+    pub unit: Option<String>,
     /// An improvement below this is not worth keeping.
     #[serde(default = "Primary::min_effect_percent")]
     pub min_effect_percent: f64,
@@ -353,6 +384,17 @@ pub struct Scale {
     /// What its value is drawn from, anew for each confirmation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub draw: Option<Draw>,
+    /// A file outside of the repository with a value a line, one of which is drawn. `~/` is the home.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub values: Option<String>,
+}
+
+impl Scale {
+    /// Whether what it stands for is drawn when it is needed.
+    #[must_use]
+    pub fn is_drawn(&self) -> bool {
+        self.draw.is_some() || self.values.is_some()
+    }
 }
 
 /// A command that must succeed.
@@ -414,15 +456,28 @@ impl Default for Scope {
 pub struct Budget {
     /// Tries of a segment. The error rate of 5 % is divided by it.
     pub tries: u32,
-    /// Hours of a run.
-    pub hours: f64,
+    /// How long a run may last.
+    pub time: Span,
+    /// The same in hours, as it was said before there was `time`. Where it is given it counts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hours: Option<f64>,
     /// How long the proposer may take.
     pub proposer_timeout_s: f64,
 }
 
 impl Default for Budget {
     fn default() -> Self {
-        Self { tries: 40, hours: 8.0, proposer_timeout_s: 1_800.0 }
+        let time = Span(std::time::Duration::from_secs(8 * 3600));
+        Self { tries: 40, time, hours: None, proposer_timeout_s: 1_800.0 }
+    }
+}
+
+impl Budget {
+    /// How long a run may last.
+    #[must_use]
+    pub fn limit(&self) -> std::time::Duration {
+        let hours = self.hours.and_then(|hours| std::time::Duration::try_from_secs_f64(hours * 3600.0).ok());
+        hours.unwrap_or(self.time.0)
     }
 }
 

@@ -59,6 +59,8 @@ pub struct Segment {
     pub ablations: Vec<Ablation>,
     /// Samples of what has not come to an end: a noise floor, a replay, an ablation.
     unfinished: BTreeMap<Purpose, Vec<Sample>>,
+    /// The profiles of bases, by commit.
+    pub profiles: BTreeMap<String, Profile>,
     /// What held-out scales stand for, by what it was drawn for.
     drawn: BTreeMap<Purpose, BTreeMap<String, String>>,
 }
@@ -112,6 +114,8 @@ pub struct Try {
     pub idea: Option<u32>,
     /// The files that it changes.
     pub files: Vec<String>,
+    /// What else was said of it, by the name of the field.
+    pub notes: BTreeMap<String, String>,
     /// The checks that were run.
     pub checks: Vec<Checked>,
     /// Its first samples.
@@ -179,6 +183,15 @@ pub struct Replay {
     pub samples: Vec<Sample>,
     /// After how many tries of the segment.
     pub tries: usize,
+}
+
+/// The profile of a base.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Profile {
+    /// What the command printed.
+    pub text: String,
+    /// Why there is none.
+    pub failure: Option<String>,
 }
 
 /// The stack without one of its tries.
@@ -363,8 +376,14 @@ impl Segment {
             replays: Vec::new(),
             ablations: Vec::new(),
             unfinished: BTreeMap::new(),
+            profiles: BTreeMap::new(),
             drawn: BTreeMap::new(),
         }
+    }
+
+    /// All values that were drawn for held-out scales.
+    pub(crate) fn all_drawn(&self) -> impl Iterator<Item = &str> {
+        self.drawn.values().flat_map(BTreeMap::values).map(String::as_str)
     }
 
     /// What held-out scales stand for in a confirmation or replay, if that was drawn.
@@ -427,7 +446,18 @@ impl Segment {
                 let samples = self.finished(|purpose| matches!(purpose, Purpose::Noise(_)));
                 self.noise.push(Noise { at, commit, floor, scales, samples });
             }
-            Event::TryBegun { number, source, base, candidate, hypothesis, mechanism, axis, idea, files } => {
+            Event::TryBegun {
+                number,
+                source,
+                base,
+                candidate,
+                hypothesis,
+                mechanism,
+                axis,
+                idea,
+                files,
+                notes,
+            } => {
                 if self.tries.last().is_some_and(Try::is_open) {
                     return Err(format!("try {number} began while another one was open"));
                 }
@@ -443,6 +473,7 @@ impl Segment {
                     axis,
                     idea,
                     files,
+                    notes,
                     checks: Vec::new(),
                     samples: Vec::new(),
                     confirmation: Vec::new(),
@@ -454,8 +485,11 @@ impl Segment {
                 self.open(number)?.checks.push(Checked { check, passed, detail });
             }
             // The first counts, so that nobody can draw until a value suits.
-            Event::Drawn { purpose, values } => {
+            Event::Drawn { purpose, values, .. } => {
                 self.drawn.entry(purpose).or_insert(values);
+            }
+            Event::Profiled { commit, text, failure } => {
+                self.profiles.insert(commit, Profile { text, failure });
             }
             Event::TryEnded { number, judgement, head } => {
                 let ended = self.open(number)?;

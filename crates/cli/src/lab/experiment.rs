@@ -1,7 +1,9 @@
 //! Experiments: `duramen lab experiment ...`. One verb, or one family of verbs, a file.
 
+mod agents;
 mod attempt;
 mod begin;
+mod comment;
 mod handle;
 mod notes;
 mod show;
@@ -18,7 +20,7 @@ Examples:
   $EDITOR experiment/experiment.toml                 what is measured, what may be changed, when to stop
   duramen lab experiment baseline                    measure the start against itself
   duramen lab experiment try --hypothesis 'one buffer for all rows' --mechanism 'no malloc in the loop'
-  duramen lab experiment run --propose './propose.sh' --max-tries 10
+  duramen lab experiment run --agent claude --for 16h
   duramen lab experiment log
   duramen lab experiment replay                      the kept stack against the start, in fresh folders
   duramen lab experiment export --prefix faster      a branch for each kept try
@@ -51,9 +53,12 @@ enum Verb {
     /// Try a change: measure it against the head, and keep it if it is better
     #[command(after_help = attempt::TRY_EXAMPLES)]
     Try(attempt::Try),
-    /// Let a command propose changes, and try each, until a rule ends it
+    /// Let a coding agent or a command propose changes, and try each, until a rule ends it
     #[command(after_help = attempt::RUN_EXAMPLES)]
     Run(attempt::Run),
+    /// List the coding agents that can be asked for changes
+    #[command(after_help = agents::AGENTS_EXAMPLES)]
+    Agents,
     /// Continue what was interrupted
     #[command(after_help = attempt::RESUME_EXAMPLES)]
     Resume,
@@ -72,6 +77,9 @@ enum Verb {
     /// Write the report, as Markdown and as a page
     #[command(after_help = show::REPORT_EXAMPLES)]
     Report(show::Report),
+    /// Print a try as a comment of a pull request
+    #[command(after_help = comment::COMMENT_EXAMPLES)]
+    Comment(comment::Comment),
     /// Measure the head against the start, in fresh folders
     #[command(after_help = stack::REPLAY_EXAMPLES)]
     Replay,
@@ -97,12 +105,14 @@ pub(super) fn run(context: &Context, experiment: Experiment) -> Outcome {
         Verb::Baseline => begin::baseline(&handle),
         Verb::Try(attempt) => attempt::attempt(&handle, attempt),
         Verb::Run(run) => attempt::run(&handle, &run),
+        Verb::Agents => agents::list(&handle),
         Verb::Resume => attempt::resume(&handle),
         Verb::Ideas(ideas) => notes::ideas(&handle, ideas),
         Verb::Closed(closed) => notes::closed(&handle, closed),
         Verb::Log(log) => show::log(&handle, &log),
         Verb::Status => show::status(&handle),
         Verb::Report(report) => show::report(&handle, &report),
+        Verb::Comment(asked) => comment::comment(&handle, &asked),
         Verb::Replay => stack::replay(&handle),
         Verb::Ablate => stack::ablate(&handle),
         Verb::Override(by_hand) => stack::decide(&handle, &by_hand),

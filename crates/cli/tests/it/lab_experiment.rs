@@ -1,7 +1,10 @@
 //! `duramen lab experiment`, as people and agents call it: real git, a benchmark in sh, real signals.
 
+mod asked;
+mod forge;
 mod on_data;
 mod project;
+mod verdicts_in_ci;
 
 use project::{script, text, Project};
 use serde_json::{json, Value};

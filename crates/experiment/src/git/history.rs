@@ -158,6 +158,12 @@ impl Repository {
         Ok(lossy(&output.stdout).trim_end().to_owned())
     }
 
+    /// The same files as a commit has, on another parent and with another message.
+    pub(crate) fn reworded(&self, commit: &str, parent: &str, message: &str) -> Result<String, GitError> {
+        let commit = self.resolve(commit)?;
+        self.commit_tree(&self.tree(&commit)?, &[parent], message)
+    }
+
     fn tree(&self, commit: &str) -> Result<String, GitError> {
         let tree = format!("{commit}^{{tree}}");
         Ok(self.call("find a tree").args(["rev-parse", "--verify", &tree]).run()?.line())

@@ -182,6 +182,10 @@ impl Repository {
         self.call_in(doing, worktree).env("GIT_DIR", &self.git_dir).env("GIT_WORK_TREE", worktree)
     }
 
+    pub(super) fn object_format(&self) -> Result<String, GitError> {
+        Ok(self.call("ask for the object format").args(["rev-parse", "--show-object-format"]).run()?.line())
+    }
+
     fn put_right(&self, place: &Place, commit: &str) -> Result<(), GitError> {
         self.renew_git_dir(place, commit)?;
         let call = |doing| Call::new(doing, &place.path).guarded();
@@ -196,8 +200,7 @@ impl Repository {
     /// Makes the git folder of a worktree anew. Of an old one only the index stays, which knows the files.
     fn renew_git_dir(&self, place: &Place, commit: &str) -> Result<(), GitError> {
         let new = place.trash();
-        let format =
-            self.call("ask for the object format").args(["rev-parse", "--show-object-format"]).run()?.line();
+        let format = self.object_format()?;
         Call::new("make a git folder", &place.folder)
             .args(["init", "--quiet", "--template=", "--initial-branch=main"])
             .arg(format!("--object-format={format}"))
@@ -305,7 +308,7 @@ fn sweep(folder: &Path) -> Result<(), GitError> {
 }
 
 /// Deletes a folder with all that is in it, or a file.
-fn delete(path: &Path) -> Result<(), GitError> {
+pub(super) fn delete(path: &Path) -> Result<(), GitError> {
     let remove = || match path.symlink_metadata() {
         Ok(meta) if meta.is_dir() => fs::remove_dir_all(path),
         Ok(_) => fs::remove_file(path),

@@ -123,6 +123,7 @@ fn segment_parts(segment: &Segment, rows: &[&Row], parts: &mut Vec<Part>) {
         )));
     }
     others(rows, parts);
+    notes(rows, parts);
     replays(segment, &facts, parts);
     ablations(segment, &facts, parts);
 }
@@ -215,6 +216,19 @@ fn others(rows: &[&Row], parts: &mut Vec<Part>) {
     if !cells.is_empty() {
         let headers = vec!["Try", "Figure", "Change [95 %]"];
         parts.push(Part::Table { title: "Scales and other figures".to_owned(), headers, rows: cells });
+    }
+}
+
+/// What was said of tries besides.
+fn notes(rows: &[&Row], parts: &mut Vec<Part>) {
+    let cell = |row: &Row, name: &String, text: &String| {
+        vec![row.number.to_string(), words::line(name), words::line(text)]
+    };
+    let cells: Vec<Vec<String>> =
+        rows.iter().flat_map(|row| row.notes.iter().map(|(name, text)| cell(row, name, text))).collect();
+    if !cells.is_empty() {
+        let headers = vec!["Try", "Field", "Note"];
+        parts.push(Part::Table { title: "Notes".to_owned(), headers, rows: cells });
     }
 }
 

@@ -83,6 +83,9 @@ pub fn one(state: &State, number: u32) -> Option<String> {
     add("mechanism", words::line(&row.mechanism));
     add("axis", words::line(row.axis.as_deref().unwrap_or_default()));
     add("idea", row.idea.map(|idea| idea.to_string()).unwrap_or_default());
+    for (name, text) in &row.notes {
+        add(&words::line(name), words::line(text));
+    }
     add("from", words::line(&row.source));
     add("base", row.base.clone());
     add("candidate", row.candidate.clone());

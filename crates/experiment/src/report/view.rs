@@ -167,6 +167,8 @@ pub struct Row {
     pub candidate: String,
     /// The files that it changes.
     pub files: Vec<String>,
+    /// What else was said of it.
+    pub notes: BTreeMap<String, String>,
     /// The checks.
     pub checks: Vec<Checked>,
     /// How many samples there are, those of its confirmation included.
@@ -325,6 +327,7 @@ fn row(segment: &Segment, facts: &Facts, known: &Try) -> Row {
         base: known.base.clone(),
         candidate: known.candidate.clone(),
         files: known.files.clone(),
+        notes: known.notes.clone(),
         checks: known.checks.clone(),
         samples: samples().count(),
         steal: samples().map(|sample| sample.steal).fold(0.0, f64::max),

@@ -3,6 +3,7 @@
 use super::view::Change;
 use crate::{
     event::{Extent, Verdict},
+    plain,
     spec::Direction,
 };
 
@@ -74,12 +75,12 @@ pub(super) fn commit(id: &str) -> String {
 /// A text from elsewhere in one line, such that a terminal only shows it.
 pub fn line(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
-    words.join(" ").chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    words.join(" ").chars().map(|c| if plain::is_hidden(c) { '\u{fffd}' } else { c }).collect()
 }
 
 /// The same for several lines.
 pub(super) fn lines(text: &str) -> String {
-    let visible = |c: char| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c };
+    let visible = |c: char| if plain::is_hidden(c) && c != '\n' && c != '\t' { '\u{fffd}' } else { c };
     text.chars().map(visible).collect()
 }
 

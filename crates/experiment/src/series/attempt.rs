@@ -1,8 +1,8 @@
 //! Beginning a try: a claim and a change become a candidate on the head.
 
-use super::{note, short, Current, Ended, Series, SeriesError};
+use super::{note, notes, short, Current, Ended, Series, SeriesError};
 use crate::event::Event;
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
 /// The title of a candidate's commit is not longer than this, in characters.
 const TITLE: usize = 72;
@@ -49,12 +49,15 @@ pub struct Claim {
     pub idea: Option<u32>,
     /// Try it even if its axis is closed.
     pub although_closed: bool,
+    /// What else is to be said of it, by the name of the field; see [`notes`](super::notes).
+    pub notes: BTreeMap<String, String>,
 }
 
 impl Claim {
     fn check(&self) -> Result<(), SeriesError> {
         note::check("the hypothesis", &self.hypothesis, "say what should become better, and why")?;
         note::check("the mechanism", &self.mechanism, "say by which mechanism it should become better")?;
+        notes::check(&self.notes)?;
         match &self.axis {
             Some(axis) => note::check("the axis", axis, "name the line of thought, or leave it out"),
             None => Ok(()),
@@ -176,6 +179,7 @@ impl Series<'_> {
             axis: claim.axis.as_deref().map(str::trim).map(str::to_owned),
             idea: claim.idea,
             files,
+            notes: claim.notes.clone(),
         })?;
         self.state.open_try().cloned().ok_or(SeriesError::NoTry { number, segment: current.number })
     }

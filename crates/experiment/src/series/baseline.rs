@@ -29,6 +29,7 @@ impl Series<'_> {
     pub fn baseline(&mut self) -> Result<Baseline, SeriesError> {
         let (spec, text) = Spec::read(&self.spec_path())?;
         Rules::new(&spec, &self.inside)?;
+        self.check_held_out_files(&spec)?;
         let start = self.clean_head()?;
         if let Some(open) = self.state.open_try().cloned() {
             self.say(&format!("try {} is open and comes first", open.number));

@@ -65,7 +65,7 @@ impl Series<'_> {
         if found.base == head {
             return Ok(found.candidate.clone());
         }
-        self.transplant(&found.candidate, head, &found.hypothesis)
+        self.transplant(&found.candidate, head, &self.repository.message(&found.candidate)?)
     }
 }
 

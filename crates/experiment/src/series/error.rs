@@ -1,6 +1,13 @@
 //! What can keep a series from going on.
 
-use crate::{database::DatabaseError, git::GitError, import::ImportError, log::LogError, spec::SpecError};
+use crate::{
+    agents::AgentError,
+    database::DatabaseError,
+    git::GitError,
+    import::ImportError,
+    log::LogError,
+    spec::{SpecError, ValuesError},
+};
 use duramen_measure::host::HostError;
 use std::{io, path::PathBuf};
 
@@ -30,6 +37,17 @@ pub enum SeriesError {
     /// Another tool's log cannot be taken in.
     #[error(transparent)]
     Import(#[from] ImportError),
+    /// The agent that was to propose cannot.
+    #[error(transparent)]
+    Agent(#[from] AgentError),
+    /// What held-out scales stand for is not there.
+    #[error(transparent)]
+    Values(#[from] ValuesError),
+    /// Nobody proposes.
+    #[error(
+        "nobody is named who proposes changes: give --agent NAME or --propose COMMAND, or say it in the spec (`[proposer]`)"
+    )]
+    NoProposer,
     /// The system refused.
     #[error("cannot {doing} {}: {source}", path.display())]
     Io {

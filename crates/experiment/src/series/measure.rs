@@ -17,7 +17,7 @@ use crate::{
 };
 use duramen_base::entropy;
 use duramen_client::run::environment;
-use std::{fs, io::Read, path::Path};
+use std::{collections::BTreeMap, fs, io::Read, path::Path};
 
 /// The variable that holds the value of the scale.
 pub(super) const SCALE_VARIABLE: &str = "SCALE";
@@ -119,13 +119,18 @@ impl Series<'_> {
     /// The segment with values for the scales that are drawn: those that the log has for this purpose, or new ones, which
     /// are written down before they are used.
     pub(super) fn with_drawn(&mut self, current: &Current, purpose: Purpose) -> Result<Current, SeriesError> {
-        if current.spec.scales.iter().all(|scale| scale.draw.is_none()) {
+        if !current.spec.scales.iter().any(Scale::is_drawn) {
             return Ok(current.clone());
         }
         let known = |series: &Self| series.state.current().and_then(|it| it.drawn(purpose).cloned());
         if known(self).is_none() {
-            let values = current.spec.draw(&mut entropy::rng(entropy::seed()));
-            self.append(Event::Drawn { purpose, values })?;
+            let (mut lists, mut digests) = (BTreeMap::new(), BTreeMap::new());
+            for (scale, values) in self.held_out_values(&current.spec)? {
+                lists.insert(scale.clone(), values.list);
+                digests.insert(scale, values.digest);
+            }
+            let values = current.spec.draw(&lists, &mut entropy::rng(entropy::seed()));
+            self.append(Event::Drawn { purpose, values, digests })?;
         }
         let values = known(self).unwrap_or_default();
         Ok(Current { spec: current.spec.with_values(&values), ..current.clone() })
@@ -268,13 +273,14 @@ impl Series<'_> {
             dir: dir.to_owned(),
             env,
             unset: if leased.is_some() { &environment::ELSEWHERE } else { &[] },
+            keep: None,
             input: None,
             timeout: deadline(spec.measure.timeout_s),
             pin: spec.measure.pin,
             caged,
             output_limit: run::OUTPUT_LIMIT,
         };
-        let ran = run::run(&job, self.options.cancelled);
+        let ran = run::run(&job, &|| self.is_to_end());
         let data = leased.map(|(databases, leased)| databases.give_back(&leased)).transpose()?;
         let computed = self.computed(spec, dir, scale, &ran)?;
         let changed = self.guard(Some(dir))?;

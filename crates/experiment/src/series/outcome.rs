@@ -47,7 +47,7 @@ pub struct Ended {
 /// An autonomous run that has ended.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Stopped {
-    /// The rule that ended it: `tries`, `time`, `plateau`, `same_failure`, `proposer`, `interrupted`.
+    /// The rule that ended it: `tries`, `time`, `plateau`, `same_failure`, `proposer`, `proposer_failed`, `interrupted`.
     pub rule: String,
     /// In words.
     pub words: String,

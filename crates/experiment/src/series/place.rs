@@ -193,13 +193,19 @@ impl Series<'_> {
             dir: dir.to_owned(),
             env,
             unset: &[],
+            keep: None,
             input,
             timeout: deadline(timeout_s),
             pin: false,
             caged,
             output_limit: OUTPUT_LIMIT,
         };
-        let ran = run::run(&job, self.options.cancelled);
+        self.run(&job)
+    }
+
+    /// Runs it, unless the caller wants to end.
+    pub(super) fn run(&self, job: &Job) -> Result<Ran, SeriesError> {
+        let ran = run::run(job, &|| self.is_to_end());
         if matches!(ran.ended, Ended::Cancelled) {
             return Err(SeriesError::Cancelled);
         }

@@ -1,9 +1,16 @@
 //! The walls between the sides (X20): what builds, runs and checks see of the machine, and what they may write to.
 
 use super::{Series, SeriesError};
-use crate::{run::Caged, spec::Spec};
+use crate::{
+    run::Caged,
+    spec::{
+        values::{self, Values},
+        Spec,
+    },
+};
 use duramen_cage::{Cage, Walls};
 use std::{
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
 };
@@ -12,8 +19,6 @@ use std::{
 const CACHES: [&str; 3] = [".cache", ".npm", ".ccache"];
 /// A home of more entries is shown as it is, read-only: each entry costs a mount.
 const ENTRIES_MAX: usize = 500;
-/// Begins a path in the home of the user.
-const HOME_PREFIX: &str = "~/";
 
 /// Whether the sides are walled off from each other.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -82,7 +87,7 @@ impl Series<'_> {
     pub(super) fn caged(&self, dir: &Path, spec: &Spec, doing: Doing) -> Option<Caged> {
         let cage = self.cage.clone()?;
         let mut walls = Walls::new();
-        let home = std::env::var_os("HOME").map(PathBuf::from).and_then(|home| home.canonicalize().ok());
+        let home = home();
         if let Some(home) = &home {
             walls = empty_home(walls, home);
         }
@@ -95,15 +100,16 @@ impl Series<'_> {
             }
         }
         walls = walls.writable(dir);
+        for file in self.held_out_files(spec) {
+            walls = walls.hide(file);
+        }
         match doing {
             Doing::Build => {
-                let writes = spec.measure.build_writes.iter().filter_map(|path| {
-                    let path = match (path.strip_prefix(HOME_PREFIX), &home) {
-                        (Some(rest), Some(home)) => home.join(rest),
-                        _ => PathBuf::from(path),
-                    };
-                    path.canonicalize().ok()
-                });
+                let writes = spec
+                    .measure
+                    .build_writes
+                    .iter()
+                    .filter_map(|path| values::expanded(path, home.as_deref()).canonicalize().ok());
                 walls = writes.fold(walls.with_network(), Walls::writable);
             }
             Doing::Check => walls = walls.with_network(),
@@ -122,6 +128,43 @@ impl Series<'_> {
         }
         Some(Caged { cage, walls })
     }
+}
+
+impl Series<'_> {
+    /// What none of the files with held-out values may lie below.
+    fn seen_by_tries(&self) -> Vec<PathBuf> {
+        let work = self.work.canonicalize().unwrap_or_else(|_| self.work.clone());
+        vec![self.repository.root().to_owned(), self.repository.common_dir().to_owned(), work]
+    }
+
+    /// Where the values of held-out scales lie, as far as they do.
+    pub(super) fn held_out_files(&self, spec: &Spec) -> Vec<PathBuf> {
+        let home = home();
+        let places = spec.scales.iter().filter_map(|scale| values::place(scale, home.as_deref(), &[]));
+        places.filter_map(Result::ok).collect()
+    }
+
+    /// Tells before anything is measured if they are not where they can be used. They are not read.
+    pub(super) fn check_held_out_files(&self, spec: &Spec) -> Result<(), SeriesError> {
+        let (home, below) = (home(), self.seen_by_tries());
+        let below: Vec<&Path> = below.iter().map(PathBuf::as_path).collect();
+        for scale in &spec.scales {
+            values::place(scale, home.as_deref(), &below).transpose()?;
+        }
+        Ok(())
+    }
+
+    /// Reads the values of held-out scales that lie in files.
+    pub(super) fn held_out_values(&self, spec: &Spec) -> Result<BTreeMap<String, Values>, SeriesError> {
+        let (home, below) = (home(), self.seen_by_tries());
+        let below: Vec<&Path> = below.iter().map(PathBuf::as_path).collect();
+        Ok(values::all(spec, home.as_deref(), &below)?)
+    }
+}
+
+/// The home of the user.
+pub(super) fn home() -> Option<PathBuf> {
+    std::env::var_os("HOME").map(PathBuf::from).and_then(|home| home.canonicalize().ok())
 }
 
 /// A home whose entries are there to be read, and that holds anything else only as long as the walls stand.

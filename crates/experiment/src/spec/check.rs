@@ -4,6 +4,7 @@
 
 use super::read::{Source, Step};
 use super::{Equal, Reader, Scale, Spec, SpecError};
+use crate::agents::Agent;
 use crate::database;
 use crate::glob::{self, Use};
 use crate::invariant::Condition;
@@ -58,14 +59,62 @@ pub(super) fn check(spec: &Spec, source: &Source<'_>) -> Result<(), SpecError> {
     }
     let budget = |key| [Key("budget"), Key(key)];
     check.count(&budget("tries"), spec.budget.tries, 1, BUDGET_TRIES_MAX)?;
-    check.time(&budget("hours"), "hours", spec.budget.hours, BUDGET_HOURS_MAX)?;
+    if let Some(hours) = spec.budget.hours {
+        check.time(&budget("hours"), "hours", hours, BUDGET_HOURS_MAX)?;
+    }
     check.seconds(&budget("proposer_timeout_s"), spec.budget.proposer_timeout_s)?;
+    proposer(&check, spec)?;
     for (key, value) in [
         ("plateau", spec.stop.plateau),
         ("same_failure", spec.stop.same_failure),
         ("rebaseline_keeps", spec.stop.rebaseline_keeps),
     ] {
         check.count(&[Key("stop"), Key(key)], value, 1, u32::MAX)?;
+    }
+    Ok(())
+}
+
+fn proposer(check: &Checker<'_>, spec: &Spec) -> Result<(), SpecError> {
+    let at = |key| [Key("proposer"), Key(key)];
+    let proposer = &spec.proposer;
+    if let Some(name) = &proposer.agent {
+        if let Err(why) = Agent::find(name) {
+            return Err(check.wrong(&at("agent"), &why.to_string()));
+        }
+        check.expect(proposer.command.is_none(), &at("command"), || {
+            "a proposer is a `command` or an `agent`, and not both".to_owned()
+        })?;
+    }
+    if let Some(command) = &proposer.command {
+        check.command(&at("command"), command)?;
+    }
+    for (key, list) in [
+        ("arguments", &proposer.arguments),
+        ("env", &proposer.env),
+        ("reads", &proposer.reads),
+        ("writes", &proposer.writes),
+    ] {
+        check.entries(&at(key), list.len())?;
+        let is_wrong = |text: &String| {
+            text.contains('\0')
+                || match key {
+                    "env" => text.is_empty() || text.contains('='),
+                    "arguments" => false,
+                    _ => !text.starts_with('/') && !text.starts_with("~/"),
+                }
+        };
+        if let Some(entry) = list.iter().position(is_wrong) {
+            let message = match key {
+                "env" => "give the name of a variable, without its value",
+                "arguments" => "an argument holds no NUL",
+                _ => "give a path that begins with `/` or `~/`",
+            };
+            return Err(check.wrong(&[Key("proposer"), Key(key), Entry(entry)], message));
+        }
+    }
+    if let Some(profile) = &spec.profile {
+        check.command(&[Key("profile"), Key("command")], &profile.command)?;
+        check.seconds(&[Key("profile"), Key("timeout_s")], profile.timeout_s)?;
     }
     Ok(())
 }
@@ -132,6 +181,9 @@ fn measure(check: &Checker<'_>, spec: &Spec) -> Result<(), SpecError> {
 fn figures(check: &Checker<'_>, spec: &Spec) -> Result<(), SpecError> {
     let primary = |key| [Key("primary"), Key(key)];
     check.figure(&primary("metric"), &spec.primary.metric)?;
+    if let Some(unit) = &spec.primary.unit {
+        check.line(&primary("unit"), "a unit", unit)?;
+    }
     check.percent(&primary("min_effect_percent"), spec.primary.min_effect_percent)?;
     if spec.primary.min_effect_percent >= 100.0 {
         let message =
@@ -183,6 +235,15 @@ fn scales(check: &Checker<'_>, spec: &Spec) -> Result<(), SpecError> {
         if !names.insert(scale.name.as_str()) {
             let message = format!("there is a scale `{}` already: names are for one each", scale.name);
             return Err(check.wrong(&at("name"), &message));
+        }
+        if let Some(values) = &scale.values {
+            let is_path = values.starts_with('/') || values.starts_with("~/");
+            check.expect(is_path && !values.chars().any(char::is_control), &at("values"), || {
+                "give the path of a file outside of the repository that begins with `/` or `~/`, such as \
+                 `~/held-out/sizes`, with a value a line"
+                    .to_owned()
+            })?;
+            continue;
         }
         if let Some(draw) = &scale.draw {
             if let Some(message) = draw.wrong() {
@@ -241,7 +302,8 @@ fn invariants(check: &Checker<'_>, spec: &Spec) -> Result<(), SpecError> {
         let no_number = |value: &str| Condition::scale_number(value).is_none();
         let is_wrong = |scale: &Scale| match &scale.draw {
             Some(draw) => draw.values().iter().any(|value| no_number(value)),
-            None => no_number(&scale.value),
+            // Those of a file are looked at when it is read.
+            None => !scale.is_drawn() && no_number(&scale.value),
         };
         if let Some(scale) = spec.scales_or_default().into_iter().find(is_wrong) {
             let message = format!(

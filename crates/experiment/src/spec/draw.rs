@@ -88,20 +88,25 @@ pub(super) struct Written {
     #[serde(default)]
     held_out: bool,
     draw: Option<Draw>,
+    values: Option<String>,
 }
 
 impl TryFrom<Written> for Scale {
     type Error = &'static str;
 
     fn try_from(written: Written) -> Result<Self, Self::Error> {
-        let Written { name, value, held_out, draw } = written;
-        match (&value, &draw) {
-            (None, None) => Err("missing field `value`"),
-            (Some(_), Some(_)) => Err("a scale has a `value` or a `draw`, and not both"),
-            (None, Some(_)) if !held_out => {
+        let Written { name, value, held_out, draw, values } = written;
+        match [value.is_some(), draw.is_some(), values.is_some()] {
+            [false, false, false] => Err("missing field `value`"),
+            [true, false, false] | [false, true, false] | [false, false, true]
+                if held_out || value.is_some() =>
+            {
+                Ok(Self { name, value: value.unwrap_or_default(), held_out, draw, values })
+            }
+            [_, true, false] | [_, false, true] if value.is_none() => {
                 Err("a value is drawn for held-out scales only: add `held_out = true`, or give a `value`")
             }
-            _ => Ok(Self { name, value: value.unwrap_or_default(), held_out, draw }),
+            _ => Err("a scale has a `value`, a `draw` or `values`, and not two of them"),
         }
     }
 }

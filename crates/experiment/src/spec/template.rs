@@ -83,6 +83,8 @@ build_timeout_s = {build_timeout:?}
 [primary]
 metric = {metric}
 direction = "{direction}"
+# Its unit, for those who read; else what its name ends in.
+#unit = "ms"
 # What is less than this is not worth keeping.
 min_effect_percent = {min_effect:?}
 # No scale may get worse by more.
@@ -107,7 +109,8 @@ held_out_share = {held_out_share:?}
 #tolerance_percent = 5.0
 
 # The sizes and workloads to run at. What is held out is run only before a try is kept, so that nothing is fitted to it.
-# `draw` draws its value anew each time, whole numbers from a range or one of a list: nobody can know it before.
+# `draw` draws its value anew each time, whole numbers from a range or one of a list: nobody can know it before. In its
+# place, `values = "~/held-out/sizes"` names a file outside of the repository with a value a line.
 {scales}[[scale]]
 {scales}name = "small"
 {scales}value = "1000"
@@ -143,8 +146,8 @@ off_limits = [
 [budget]
 # Tries of a segment. The more there may be, the more sure each has to be: each is judged at 0.05 / tries.
 tries = {tries}
-# Of an autonomous run.
-hours = {hours:?}
+# Of an autonomous run: no try begins that would probably not end in it. Such as 16h, 90m, 2d.
+time = "{time}"
 # Of one call of the proposer.
 proposer_timeout_s = {proposer_timeout:?}
 
@@ -156,6 +159,26 @@ plateau = {plateau}
 same_failure = {same_failure}
 # The noise floor is found anew after so many keeps.
 rebaseline_keeps = {rebaseline_keeps}
+
+# Who proposes changes in `duramen lab experiment run`: a command, or a coding agent that `duramen lab experiment agents`
+# lists. It sees a copy of the head, and neither what is held out nor the rest of your home. What is below this line may be
+# changed at any time.
+[proposer]
+#agent = "claude"
+# Or a command, `command = "./propose.sh"`, which gets JSON on its standard input.
+# Further arguments of the agent.
+arguments = []
+# Variables of your environment that it gets, besides those that the list of agents names.
+env = []
+# Files and folders that it sees, and that it may write to, besides its worktree.
+reads = []
+writes = []
+network = true
+
+# Where the time goes, for whoever proposes: what this prints of each base, in a clean folder, at the first scale.
+#[profile]
+#command = "perf record -q -g -o perf.data ./bench.sh {{scale}} >/dev/null && perf report -i perf.data --stdio | head -60"
+#timeout_s = 300.0
 "##,
             name = quoted(name),
             command = quoted(command),
@@ -178,7 +201,7 @@ rebaseline_keeps = {rebaseline_keeps}
             check = or(&found.check, "make test"),
             off_limits = off_limits(found),
             tries = budget.tries,
-            hours = budget.hours,
+            time = budget.time,
             proposer_timeout = budget.proposer_timeout_s,
             plateau = stop.plateau,
             same_failure = stop.same_failure,

@@ -5,7 +5,7 @@ use crate::project::{claim, Project, SPEC};
 use duramen_experiment::event::Verdict;
 use duramen_experiment::git::GitError;
 use duramen_experiment::log::LogError;
-use duramen_experiment::series::{Change, Claim, First, Options, Series, SeriesError};
+use duramen_experiment::series::{Change, Claim, First, Limits, Options, Proposer, Series, SeriesError};
 use duramen_experiment::spec::Direction;
 
 /// A baseline that must not come about, nor leave a line in the log.
@@ -127,7 +127,8 @@ fn a_try_before_the_baseline_or_with_another_spec() {
     let error = project.attempt().expect_err("another spec");
     assert!(matches!(error, SeriesError::SpecChanged { segment: 1, .. }), "{error}");
     assert!(error.to_string().contains("`baseline`"), "{error}");
-    let error = project.with(|series| series.propose("true", None)).expect_err("another spec");
+    let nobody = || Some(Proposer::Command("true".to_owned()));
+    let error = project.with(|series| series.propose(nobody(), Limits::default())).expect_err("another spec");
     assert!(matches!(error, SeriesError::SpecChanged { .. }), "{error}");
     project.reset();
     let baseline = project.with(|series| series.baseline()).expect("a new segment");

@@ -3,27 +3,40 @@
 use crate::project;
 use crate::project::{claim, Project, SPEC};
 use duramen_experiment::event::{Event, Verdict};
-use duramen_experiment::series::{Change, NewIdea, Stopped};
+use duramen_experiment::series::{Change, Limits, NewIdea, Proposer, Stopped};
 use serde_json::Value;
 use std::fs;
 use std::path::PathBuf;
+use std::time::Duration;
 
-/// Writes a proposer, outside of the repository. `$DURAMEN_TRY` is the number of the try.
+/// Writes a proposer, outside of the repository, that may write to a folder of its own. `$DURAMEN_TRY` is the number of the
+/// try.
 fn script(project: &Project, text: &str) -> String {
     let path: PathBuf = project.root.with_file_name("propose.sh");
+    let out = out(project);
+    fs::create_dir_all(&out).expect("a folder");
+    let spec = fs::read_to_string(project.series().join("experiment.toml")).expect("the spec");
+    if !spec.contains("[proposer]") {
+        project.spec(&format!("{spec}\n[proposer]\nwrites = [{:?}]\n", out.display().to_string()));
+    }
     let head = "set -e\ncat > \"$OUT/question-$DURAMEN_TRY.json\"\n";
     let say = "say() { echo \"{\\\"hypothesis\\\":\\\"$1\\\",\\\"mechanism\\\":\\\"it does less\\\"}\"; }\n";
-    fs::write(&path, format!("OUT={}\n{head}{say}{text}", project.root.with_file_name("").display()))
-        .expect("a script is written");
+    fs::write(&path, format!("OUT={}\n{head}{say}{text}", out.display())).expect("a script is written");
     format!("sh {}", path.display())
 }
 
+fn out(project: &Project) -> PathBuf {
+    project.root.with_file_name("out")
+}
+
 fn run(project: &Project, command: &str, most: Option<u32>) -> Stopped {
-    project.with(|series| series.propose(command, most)).expect("the run ends")
+    let limits = Limits { tries: most, time: None };
+    let proposer = Proposer::Command(command.to_owned());
+    project.with(|series| series.propose(Some(proposer), limits)).expect("the run ends")
 }
 
 fn question(project: &Project, number: u32) -> Value {
-    let path = project.root.with_file_name(format!("question-{number}.json"));
+    let path = out(project).join(format!("question-{number}.json"));
     serde_json::from_slice(&fs::read(path).expect("a question")).expect("JSON")
 }
 
@@ -143,6 +156,59 @@ fn runs_end_when_their_time_is_over() {
     project.baseline();
     let stopped = run(&project, "exit 1", None);
     assert_eq!((stopped.rule.as_str(), stopped.tries.len()), ("time", 0), "{}", stopped.words);
+
+    // The time may be changed without a new baseline, and what the caller says counts for more.
+    project.spec(&SPEC.replace("tries = 20", "tries = 20\ntime = \"1s\""));
+    let slow = script(&project, "echo $DURAMEN_TRY > program/idle; sleep 2; say slow\n");
+    let limits = |seconds| Limits { tries: Some(1), time: Some(Duration::from_secs(seconds)) };
+    let proposer = || Some(Proposer::Command(slow.clone()));
+    let stopped = project.with(|series| series.propose(proposer(), limits(60))).expect("the run ends");
+    assert_eq!((stopped.rule.as_str(), stopped.tries.len()), ("tries", 1), "{}", stopped.words);
+    // A try took two seconds and more: in one there is no room for another, and nothing is asked.
+    let asked = out(&project).join("question-2.json");
+    let stopped = project.with(|series| series.propose(proposer(), Limits::default())).expect("the run ends");
+    assert_eq!((stopped.rule.as_str(), stopped.tries.len()), ("time", 0), "{}", stopped.words);
+    assert!(
+        stopped.words.contains("of the 1s of this run") && stopped.words.contains("a try takes"),
+        "{}",
+        stopped.words
+    );
+    assert!(!asked.exists());
+}
+
+#[test]
+fn a_run_whose_time_ends_in_a_try_leaves_it_open_and_the_next_goes_on() {
+    let project = Project::new();
+    project.baseline();
+    // Asking takes no time, and measuring takes longer than anything that was measured before.
+    let command = script(&project, "echo 300 > program/small; echo 1 > program/slow; say slow\n");
+    let bench = fs::read_to_string(project.root.join("bench.sh")).expect("the benchmark");
+    project.write("bench.sh", &format!("test ! -e program/slow || sleep 3\n{bench}"));
+    project.commit("Slow if asked for");
+    project.baseline();
+    let limits = Limits { tries: None, time: Some(Duration::from_secs(3)) };
+    let begin = duramen_base::clock::now();
+    let proposer = || Some(Proposer::Command(command.clone()));
+    let stopped = project.with(|series| series.propose(proposer(), limits)).expect("the run ends");
+    assert!(begin.elapsed() < Duration::from_secs(15), "{:?}", begin.elapsed());
+    assert_eq!((stopped.rule.as_str(), stopped.tries.len()), ("time", 0), "{}", stopped.words);
+    assert!(stopped.words.contains("try 1 stays open"), "{}", stopped.words);
+    assert_eq!(project::processes_in(&project.work), Vec::<String>::new());
+    let limits = Limits { tries: Some(0), time: Some(Duration::from_secs(600)) };
+    let stopped = project.with(|series| series.propose(proposer(), limits)).expect("the run ends");
+    assert_eq!((stopped.rule.as_str(), stopped.tries.len()), ("tries", 1), "{}", stopped.words);
+    assert_eq!(stopped.tries[0].number, 1);
+}
+
+#[test]
+fn a_run_that_names_nobody_asks_who_the_spec_names() {
+    let project = Project::new();
+    project.baseline();
+    let error = project.with(|series| series.propose(None, Limits::default())).expect_err("nobody");
+    assert!(error.to_string().contains("--agent NAME"), "{error}");
+    project.spec(&format!("{SPEC}\n[proposer]\ncommand = \"echo '{{\\\"stop\\\":true}}'\"\n"));
+    let stopped = project.with(|series| series.propose(None, Limits::default())).expect("the run ends");
+    assert_eq!(stopped.rule, "proposer");
 }
 
 #[test]
@@ -165,7 +231,8 @@ fn an_interrupted_run_ends_cleanly_and_goes_on() {
     };
     let mut series = duramen_experiment::series::Series::open(&project.series(), &project.work, options)
         .expect("the series opens");
-    let stopped = series.propose(&command, Some(3)).expect("the run ends");
+    let limits = Limits { tries: Some(3), time: None };
+    let stopped = series.propose(Some(Proposer::Command(command)), limits).expect("the run ends");
     assert_eq!((stopped.rule.as_str(), stopped.tries.len()), ("interrupted", 1));
     drop(series);
     assert_eq!(project.state().open_try().map(|open| open.number), Some(2));

@@ -3,7 +3,7 @@
 
 use crate::project::{Project, SPEC};
 use duramen_experiment::event::{Event, Purpose, Side, Verdict};
-use duramen_experiment::series::{Ended, Isolation, SeriesError};
+use duramen_experiment::series::{Ended, Isolation, Limits, Proposer, SeriesError};
 use std::fs;
 use std::path::PathBuf;
 
@@ -250,7 +250,9 @@ fn x13_a_work_folder_behind_a_link_is_no_other_folder() {
         assert_eq!(ended.judgement.verdict, Verdict::Keep, "{}", ended.judgement.reason);
     }
     let command = "cat > /dev/null; echo $DURAMEN_TRY > program/idle; echo '{\"hypothesis\":\"h\",\"mechanism\":\"m\"}'";
-    let stopped = project.with(|series| series.propose(command, Some(2))).expect("the run ends");
+    let two = Limits { tries: Some(2), time: None };
+    let proposer = Some(Proposer::Command(command.to_owned()));
+    let stopped = project.with(|series| series.propose(proposer, two)).expect("the run ends");
     for ended in &stopped.tries {
         assert_eq!(ended.judgement.verdict, Verdict::Discard, "{}", ended.judgement.reason);
     }

@@ -4,7 +4,7 @@ use crate::project;
 use crate::project::{claim, Project, SPEC};
 use duramen_base::entropy;
 use duramen_experiment::event::{Purpose, Verdict};
-use duramen_experiment::series::{Change, Options, Series};
+use duramen_experiment::series::{Change, Limits, Options, Proposer, Series};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -62,7 +62,8 @@ fn child() {
     }
     if series.state().stops.is_empty() {
         let command = format!("sh {}", top.join("propose.sh").display());
-        series.propose(&command, Some(TRIES)).expect("the run ends");
+        let limits = Limits { tries: Some(TRIES), time: None };
+        series.propose(Some(Proposer::Command(command)), limits).expect("the run ends");
     }
     if series.state().current().is_some_and(|segment| segment.replays.is_empty()) {
         series.replay().expect("a replay");

@@ -89,6 +89,7 @@ pub(crate) fn begun(number: u32, base: &str, candidate: &str, hypothesis: &str) 
         axis: Some("allocation".to_owned()),
         idea: Some(1),
         files: vec!["src/sum.c".to_owned()],
+        notes: BTreeMap::new(),
     }
 }
 

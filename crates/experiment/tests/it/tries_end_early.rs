@@ -308,7 +308,8 @@ const HELD_OUT: &str = "[[scale]]\nname = \"held\"\ndraw = \"10000..40000\"\nhel
 /// How often a gain of a tenth at the visible scales, and so much at the held-out one, is kept, and how often suspicious.
 fn held_out(gain: f64, tries: u32) -> (f64, f64) {
     let spec = spec(12, 40, 2, HELD_OUT);
-    let spec = spec.with_values(&spec.draw(&mut duramen_base::entropy::rng(5)));
+    let spec =
+        spec.with_values(&spec.draw(&std::collections::BTreeMap::new(), &mut duramen_base::entropy::rng(5)));
     let truth = move |purpose: Purpose, run: &Run, _: usize, rng: &mut fastrand::Rng| {
         let is_changed = run.side == Side::Candidate && !matches!(purpose, Purpose::Noise(_));
         let factor = if run.scale == "held" { 1.0 - gain } else { 0.9 };

@@ -3,7 +3,7 @@
 use crate::project::{claim, Project, SPEC};
 use duramen_experiment::event::{Event, Purpose, Verdict};
 use duramen_experiment::log::Entry;
-use duramen_experiment::series::{Change, Isolation, Options, Series, SeriesError};
+use duramen_experiment::series::{Change, Isolation, Limits, Options, Proposer, Series, SeriesError};
 use duramen_experiment::spec::Spec;
 use duramen_experiment::verdict::looks::{self, Known};
 use duramen_experiment::verdict::Noise;
@@ -26,7 +26,7 @@ fn project() -> Project {
 /// What was drawn for a confirmation, and where in the log.
 fn draws(entries: &[Entry], number: u32) -> Vec<(usize, String)> {
     let drawn = entries.iter().enumerate().filter_map(|(at, entry)| match &entry.event {
-        Event::Drawn { purpose, values } if *purpose == Purpose::Confirm(number) => {
+        Event::Drawn { purpose, values, .. } if *purpose == Purpose::Confirm(number) => {
             Some((at, values["held"].clone()))
         }
         _ => None,
@@ -123,9 +123,13 @@ fn a_proposer_is_told_nothing_of_what_is_held_out() {
                   echo '{\"hypothesis\":\"less\",\"mechanism\":\"work\"}'\n";
     let path = project.root.with_file_name("propose.sh");
     fs::write(&path, script).expect("a script");
-    let out = project.root.with_file_name("");
+    let out = project.root.with_file_name("out");
+    fs::create_dir(&out).expect("a folder");
+    let spec = fs::read_to_string(project.series().join("experiment.toml")).expect("the spec");
+    project.spec(&format!("{spec}\n[proposer]\nwrites = [{:?}]\n", out.display().to_string()));
     let command = format!("OUT={} sh {}", out.display(), path.display());
-    let stopped = project.with(|series| series.propose(&command, Some(2))).expect("the run ends");
+    let (proposer, two) = (Some(Proposer::Command(command)), Limits { tries: Some(2), time: None });
+    let stopped = project.with(|series| series.propose(proposer, two)).expect("the run ends");
     assert_eq!(
         stopped.tries[0].judgement.verdict,
         Verdict::Suspicious,

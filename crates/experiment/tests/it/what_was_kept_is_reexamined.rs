@@ -134,8 +134,30 @@ fn verdicts_by_hand_move_the_head_and_say_so() {
     let branches = project.with(|series| series.export("speed")).expect("branches");
     let names: Vec<&str> = branches.iter().map(|branch| branch.name.as_str()).collect();
     assert_eq!(names, ["speed/try-2", "speed/try-3", "speed/stack"]);
-    assert_eq!(project.git(&["rev-parse", "speed/stack"]), head);
+    assert_eq!(project.git(&["diff", "--name-only", "speed/stack", &head]), "");
     assert_eq!(project.git(&["diff", "--name-only", &start, "speed/try-2"]), "program/factor2");
+    assert_eq!(project.git(&["rev-list", "--count", &format!("{start}..speed/stack")]), "2");
+    // What was measured is in the messages, as trailers that git itself reads.
+    let trailers = |branch: &str| {
+        let all = project.git(&["log", "-1", "--format=%(trailers:only,unfold)", branch]);
+        let pair =
+            |line: &str| line.split_once(": ").map(|(name, value)| (name.to_owned(), value.to_owned()));
+        all.lines().filter_map(pair).collect::<std::collections::BTreeMap<String, String>>()
+    };
+    let of_second = trailers("speed/try-2");
+    let known = state.find_try(2).expect("the second");
+    assert!(
+        of_second["Duramen-Effect"].starts_with("time_ms -") && of_second["Duramen-Effect"].ends_with(" ms")
+    );
+    assert!(of_second["Duramen-Held-Out"].starts_with("agrees: held -"), "{of_second:?}");
+    let runs = (known.samples.len() + known.confirmation.len()).to_string();
+    assert_eq!((&of_second["Duramen-Runs"], &of_second["Duramen-Base"]), (&runs, &known.base));
+    let digest = blake3::hash(segment.spec.as_bytes()).to_hex().to_string();
+    assert_eq!(of_second["Duramen-Spec"], format!("blake3 {digest}"));
+    assert_eq!((&of_second["Duramen-Series"][..], &of_second["Duramen-Try"][..]), ("speed", "2"));
+    let by_hand = trailers("speed/stack");
+    assert_eq!(by_hand["Duramen-Decided-By-Hand"], "it is easier to read");
+    assert_eq!(by_hand["Duramen-Held-Out"], "not measured");
     // And go on.
     let next = keep(&project, &[("factor4", "0.8")]);
     assert_eq!(project.git(&["rev-parse", &format!("{}~1", next.head)]), head);

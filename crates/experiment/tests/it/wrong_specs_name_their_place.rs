@@ -81,7 +81,7 @@ fn place(text: &str, at: usize) -> (usize, usize) {
 #[test]
 fn a_good_spec_is_taken_whole() {
     let spec = parse(GOOD).expect("a spec");
-    assert_eq!((spec.measure.quads, spec.measure.timeout_s, spec.budget.hours), (6, 10.0, 2.0));
+    assert_eq!((spec.measure.quads, spec.measure.timeout_s, spec.budget.hours), (6, 10.0, Some(2.0)));
     assert_eq!((spec.deciding().count(), spec.held_out().count()), (1, 1));
     // What stands in the log is read again.
     assert_eq!(parse(&GOOD.replace('\n', "\r\n")).expect("a spec"), spec);

@@ -10,19 +10,21 @@ use crate::{
 };
 use clap::Args;
 use duramen_experiment::{
+    agents::Agent,
     event::Verdict,
     report,
-    series::{Change, Claim, Ended, Resumed, Stopped},
+    series::{Change, Claim, Ended, Limits, Proposer, Resumed, SeriesError, Stopped},
     state::State,
 };
 use serde_json::json;
-use std::{fmt::Write as _, path::PathBuf, process::ExitCode};
+use std::{fmt::Write as _, path::PathBuf, process::ExitCode, time::Duration};
 
 pub(super) const TRY_EXAMPLES: &str = "\
 Examples:
   duramen lab experiment try --hypothesis 'one buffer for all rows' --mechanism 'no malloc in the loop'
   duramen lab experiment try --branch unrolled --hypothesis 'unroll by 4' --mechanism 'fewer branches' --axis loop
   duramen lab experiment try --patch simd.patch --hypothesis 'sum by 8' --mechanism 'SIMD' --idea 3
+  duramen lab experiment try --hypothesis 'a smaller table' --mechanism 'it fits' --note profile='60 % in lookup'
 
 Without --branch and --patch the change is the difference between the working tree and the head, committed or not. The
 working tree stays as it is: bring it to the head yourself if the change was kept (`git merge` with the printed commit),
@@ -32,11 +34,14 @@ Exit status: 0 kept, 1 not kept, 3 the figures say nothing";
 pub(super) const RUN_EXAMPLES: &str = "\
 Examples:
   duramen lab experiment run --propose './propose.sh'
-  duramen lab experiment run --propose 'my-agent --worktree \"$DURAMEN_WORKTREE\"' --max-tries 10
+  duramen lab experiment run --agent claude --for 16h
+  duramen lab experiment run --agent codex --max-tries 10 -- --model MODEL
 
-The command is run by `sh -c` in a worktree of the head for each try. It gets the state as JSON on its standard input,
-edits the files there, and prints {\"hypothesis\": \"...\", \"mechanism\": \"...\"}; {\"stop\": true} ends the run. The rules of
-the spec also end it: tries, hours, a plateau, a repeated failure.
+For each try the agent or the command is run in a copy of the head, edits the files there, and leaves
+{\"hypothesis\": \"...\", \"mechanism\": \"...\"} in the file that it is told, or prints it; {\"stop\": true} ends the run. A command
+is run by `sh -c`, with the state as JSON on its standard input. It sees neither what is held out, nor other tries, nor the
+rest of your home: what else it needs stands in the spec (`[proposer]`). The rules of the spec also end a run: tries, time, a
+plateau, a repeated failure.
 
 Exit status: 0 something was kept, 1 nothing was";
 pub(super) const RESUME_EXAMPLES: &str = "\
@@ -73,26 +78,44 @@ pub(super) struct Try {
     /// Try it although its line of thought is closed
     #[arg(long)]
     although_closed: bool,
+    /// What else is to be said of it, shown beside it; several can be given
+    #[arg(long = "note", value_name = "FIELD=TEXT", value_parser = note)]
+    notes: Vec<(String, String)>,
+}
+
+fn note(text: &str) -> Result<(String, String), String> {
+    let (name, text) = text.split_once('=').ok_or("write it like profile='half of the time is in malloc'")?;
+    Ok((name.trim().to_owned(), text.trim().to_owned()))
 }
 
 #[derive(Debug, Args)]
 pub(super) struct Run {
-    /// The command that proposes a change
-    #[arg(long, value_name = "COMMAND")]
-    propose: String,
+    /// The command that proposes a change [default: who the spec names]
+    #[arg(long, value_name = "COMMAND", conflicts_with = "agent")]
+    propose: Option<String>,
+    /// The coding agent that proposes a change; `agents` lists them
+    #[arg(long, value_name = "NAME")]
+    agent: Option<String>,
     /// End after so many tries, even if the spec has more
     #[arg(long, value_name = "N")]
     max_tries: Option<u32>,
+    /// End after this, such as 16h; no try begins that would probably not end in it [default: `budget.time`]
+    #[arg(long = "for", value_name = "TIME", value_parser = crate::parse::span)]
+    time: Option<Duration>,
+    /// Further arguments of the agent
+    #[arg(last = true, value_name = "ARGUMENT", requires = "agent")]
+    arguments: Vec<String>,
 }
 
 pub(super) fn attempt(handle: &Handle<'_>, attempt: Try) -> Outcome {
-    let Try { hypothesis, mechanism, axis, idea, branch, patch, base, although_closed } = attempt;
+    let Try { hypothesis, mechanism, axis, idea, branch, patch, base, although_closed, notes } = attempt;
     let change = match (branch, patch) {
         (Some(branch), _) => Change::Branch(branch),
         (None, Some(patch)) => Change::Patch(patch),
         (None, None) => Change::WorkingTree,
     };
-    let claim = Claim { hypothesis, mechanism, axis, idea, although_closed };
+    let claim =
+        Claim { hypothesis, mechanism, axis, idea, although_closed, notes: notes.into_iter().collect() };
     let (ended, text) = handle.work("trying", |series| {
         let ended = series.attempt_from(&change, base.as_deref(), &claim)?;
         let text = in_words(series.state(), &ended);
@@ -116,8 +139,16 @@ pub(super) fn tries(count: u32) -> String {
 }
 
 pub(super) fn run(handle: &Handle<'_>, run: &Run) -> Outcome {
+    let proposer = match (&run.agent, &run.propose) {
+        (Some(name), _) => {
+            Some(Proposer::Agent(Agent::find(name).map_err(SeriesError::from)?, run.arguments.clone()))
+        }
+        (None, Some(command)) => Some(Proposer::Command(command.clone())),
+        (None, None) => None,
+    };
+    let limits = Limits { tries: run.max_tries, time: run.time };
     let (stopped, text) = handle.work("running", |series| {
-        let stopped = series.propose(&run.propose, run.max_tries)?;
+        let stopped = series.propose(proposer, limits)?;
         let text = run_in_words(series.state(), &stopped);
         Ok((stopped, text))
     })?;

@@ -75,6 +75,8 @@ impl Handle<'_> {
         let cancelled = || is_ended.load(Ordering::Relaxed);
         let options = Options { progress: &said, cancelled: &cancelled, isolation: self.isolation };
         let mut series = Series::open(&self.folder, &folder, options)?;
+        // Whoever proposes has nothing to do with the daemon.
+        series.keep_private(&self.context.home);
         // Only a spec that asks for branches needs a daemon, and says so where there is none.
         if let Ok(client) = self.context.client() {
             series.have_branches_of(client);

@@ -3,7 +3,7 @@
 use super::handle::Handle;
 use crate::{context::Outcome, failure::Failure, output};
 use clap::Args;
-use duramen_experiment::{report, state::State};
+use duramen_experiment::{report, spec::Spec, state::State};
 use serde_json::json;
 use std::{
     fs,
@@ -82,10 +82,12 @@ pub(super) fn status(handle: &Handle<'_>) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether the file says something else than the segment was begun with.
+/// Whether the file says something else than the segment was begun with, of what a verdict can depend on.
 fn is_spec_changed(handle: &Handle<'_>, state: &State) -> bool {
-    let of_segment = state.current().map(|segment| segment.spec.as_str());
-    of_segment.is_some() && fs::read_to_string(handle.spec()).ok().as_deref() != of_segment
+    let Some(segment) = state.current() else { return false };
+    let then = Spec::parse(&segment.spec, &handle.spec()).ok();
+    let now = Spec::read(&handle.spec()).ok().map(|(spec, _)| spec);
+    now.map(|spec| spec.judged_by()) != then.map(|spec| spec.judged_by())
 }
 
 pub(super) fn report(handle: &Handle<'_>, report: &Report) -> Outcome {

@@ -103,6 +103,11 @@ impl Project {
         self.dir.path().join("repository")
     }
 
+    /// A place beside the repository.
+    pub(crate) fn beside(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
     pub(crate) fn log(&self) -> PathBuf {
         self.root().join("experiment/experiments.jsonl")
     }

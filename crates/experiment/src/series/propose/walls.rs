@@ -1,0 +1,261 @@
+//! The walls around whoever proposes (X25): its own worktree, a home of its own with copies of its credentials, the
+//! machine's programs and toolchains. Nothing of the series, of other tries, of the user's repository, or of what is held
+//! out.
+
+use super::super::{error::fail, walls::home, Series, SeriesError};
+use crate::{
+    agents::{which, Agent},
+    run::Caged,
+    spec::{values, Spec},
+};
+use duramen_cage::Walls;
+use std::{
+    fs::{self, Permissions},
+    io::{self, Read},
+    os::unix::fs::{symlink, PermissionsExt},
+    path::{Path, PathBuf},
+};
+
+/// The home of whoever proposes, within the work folder.
+const HOME: &str = "proposal-home";
+/// A file of credentials or settings is copied up to this, in bytes.
+const COPIED_MAX: u64 = 1 << 20;
+/// What programs and toolchains lie in, of a home. They are shown read-only.
+const TOOLCHAINS: [&str; 30] = [
+    ".asdf",
+    ".bun",
+    ".cabal",
+    ".cargo",
+    ".deno",
+    ".dotnet",
+    ".gem",
+    ".ghcup",
+    ".julia",
+    ".juliaup",
+    ".local/bin",
+    ".local/lib",
+    ".local/pipx",
+    ".local/share/claude",
+    ".local/share/mise",
+    ".local/share/pipx",
+    ".local/share/uv",
+    ".m2",
+    ".npm-global",
+    ".nvm",
+    ".opam",
+    ".opencode",
+    ".pyenv",
+    ".rbenv",
+    ".rustup",
+    ".sdkman",
+    ".stack",
+    ".volta",
+    "bin",
+    "go",
+];
+/// What among them holds secrets, and is hidden.
+const SECRETS: [&str; 5] = [
+    ".cargo/credentials.toml",
+    ".cargo/credentials",
+    ".gem/credentials",
+    ".m2/settings.xml",
+    ".m2/settings-security.xml",
+];
+/// Variables that it gets in any case.
+const VARIABLES: [&str; 36] = [
+    "CARGO_HOME",
+    "CURL_CA_BUNDLE",
+    "GOFLAGS",
+    "GOPATH",
+    "GOPROXY",
+    "GOROOT",
+    "HTTPS_PROXY",
+    "HTTP_PROXY",
+    "JAVA_HOME",
+    "LANG",
+    "LANGUAGE",
+    "LC_ALL",
+    "LC_CTYPE",
+    "LC_MESSAGES",
+    "LOGNAME",
+    "MISE_DATA_DIR",
+    "NODE_EXTRA_CA_CERTS",
+    "NO_PROXY",
+    "NVM_DIR",
+    "PATH",
+    "PYENV_ROOT",
+    "REQUESTS_CA_BUNDLE",
+    "RUSTUP_HOME",
+    "RUSTUP_TOOLCHAIN",
+    "SHELL",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+    "TZ",
+    "USER",
+    "VIRTUAL_ENV",
+    "VOLTA_HOME",
+    "all_proxy",
+    "ftp_proxy",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+];
+
+/// What whoever proposes runs within.
+pub(super) struct Room {
+    pub(super) caged: Caged,
+    /// What it gets of our environment.
+    pub(super) keep: Vec<String>,
+    /// What is set besides.
+    pub(super) env: Vec<(String, String)>,
+    /// Its home, which goes with it.
+    home: PathBuf,
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        // The next one makes it anew, whatever is left.
+        let _ = fs::remove_dir_all(&self.home);
+    }
+}
+
+impl Series<'_> {
+    /// Makes the room for one question, if the segment has walls. `prompt` is a file that it reads.
+    pub(super) fn room(
+        &self,
+        spec: &Spec,
+        tree: &Path,
+        prompt: &Path,
+        command: &str,
+        agent: Option<&Agent>,
+    ) -> Result<Option<Room>, SeriesError> {
+        let Some(cage) = self.cage.clone() else { return Ok(None) };
+        let real_home = home();
+        let home = self.work.join(HOME);
+        make_home(&home, real_home.as_deref(), agent)
+            .map_err(fail("make the home of the proposer in", &home))?;
+        let home = home.canonicalize().map_err(fail("find the folder", &home))?;
+
+        let mut shown: Vec<PathBuf> = Vec::new();
+        if let Some(real) = &real_home {
+            shown.extend(TOOLCHAINS.iter().map(|name| real.join(name)));
+        }
+        shown.extend(agent.and_then(Agent::installed).iter().flat_map(|program| folders_of(program)));
+        shown.extend(named_in(command));
+        let given = |paths: &[String]| -> Vec<PathBuf> {
+            paths.iter().map(|path| values::expanded(path, real_home.as_deref())).collect()
+        };
+        shown.extend(given(&spec.proposer.reads));
+        let writable = given(&spec.proposer.writes);
+
+        let mut walls = Walls::new();
+        if spec.proposer.network {
+            walls = walls.with_network();
+        }
+        let mut hidden: Vec<PathBuf> = real_home.iter().cloned().collect();
+        hidden.extend([self.repository.root().to_owned(), self.repository.common_dir().to_owned()]);
+        hidden.extend([self.folder.clone(), self.work.clone()]);
+        hidden.extend(self.private.iter().cloned());
+        let hidden: Vec<PathBuf> = hidden
+            .iter()
+            .filter_map(|path| path.canonicalize().ok())
+            .filter(|path| path.parent().is_some())
+            .collect();
+        // Nothing that is shown lies in what is the series', and nothing of that lies in what is shown: a longer path counts.
+        let own = &hidden[real_home.iter().count().min(hidden.len())..];
+        let is_private = |path: &PathBuf| own.iter().any(|ours| path.starts_with(ours));
+        let secrets = real_home.iter().flat_map(|real| SECRETS.iter().map(|name| real.join(name)));
+        for path in hidden.iter().cloned().chain(secrets.filter(|path| path.is_file())) {
+            walls = walls.hide(path);
+        }
+        let there = |paths: Vec<PathBuf>| paths.into_iter().filter_map(|path| path.canonicalize().ok());
+        for path in there(shown).filter(|path| !is_private(path) && Some(path) != real_home.as_ref()) {
+            walls = walls.readable(path);
+        }
+        for path in there(writable).filter(|path| !is_private(path)) {
+            walls = walls.writable(path);
+        }
+        for file in self.held_out_files(spec) {
+            walls = walls.hide(file);
+        }
+        walls = walls.readable(prompt).writable(home.clone()).writable(tree);
+
+        let mut keep: Vec<String> = VARIABLES.iter().map(|name| (*name).to_owned()).collect();
+        keep.extend(agent.into_iter().flat_map(|agent| agent.env).map(|name| (*name).to_owned()));
+        keep.extend(spec.proposer.env.iter().cloned());
+        let mut env = vec![("HOME".to_owned(), home.to_string_lossy().into_owned())];
+        let set = agent.into_iter().flat_map(|agent| agent.set);
+        env.extend(set.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+        Ok(Some(Room { caged: Caged { cage, walls }, keep, env, home }))
+    }
+}
+
+/// A home with copies of what the agent signs in with, and links to toolchains.
+fn make_home(home: &Path, real: Option<&Path>, agent: Option<&Agent>) -> io::Result<()> {
+    match fs::remove_dir_all(home) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    fs::create_dir_all(home)?;
+    fs::set_permissions(home, Permissions::from_mode(0o700))?;
+    let Some(real) = real else { return Ok(()) };
+    let place = |name: &str| -> io::Result<PathBuf> {
+        let path = home.join(name);
+        path.parent().map_or(Ok(()), fs::create_dir_all)?;
+        Ok(path)
+    };
+    for name in TOOLCHAINS.iter().filter(|name| real.join(name).exists()) {
+        symlink(real.join(name), place(name)?)?;
+    }
+    for name in agent.into_iter().flat_map(|agent| agent.home) {
+        let Ok(file) = fs::File::open(real.join(name)) else { continue };
+        let mut bytes = Vec::new();
+        file.take(COPIED_MAX + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 <= COPIED_MAX {
+            let path = place(name)?;
+            fs::write(&path, bytes)?;
+            fs::set_permissions(&path, Permissions::from_mode(0o600))?;
+        }
+    }
+    Ok(())
+}
+
+/// What a program needs of the folders that it lies in: its own, and of what was installed with others what they share.
+fn folders_of(program: &Path) -> Vec<PathBuf> {
+    let mut folders: Vec<PathBuf> = program.parent().map(Path::to_owned).into_iter().collect();
+    let Ok(real) = program.canonicalize() else { return folders };
+    let modules = real.ancestors().filter(|dir| dir.ends_with("node_modules")).last();
+    match (modules, real.parent()) {
+        (Some(modules), _) => folders.push(modules.to_owned()),
+        // Such as a virtual environment.
+        (None, Some(dir)) if dir.ends_with("bin") => folders.extend(dir.parent().map(Path::to_owned)),
+        (None, Some(dir)) => folders.push(dir.to_owned()),
+        (None, None) => {}
+    }
+    // Of an interpreter that the first line names, too.
+    let folder = |word: &str| Path::new(word).parent().map(Path::to_owned);
+    let mut first = [0; 256];
+    let read = fs::File::open(&real).and_then(|mut file| file.read(&mut first)).unwrap_or(0);
+    let line = String::from_utf8_lossy(&first[..read]);
+    if let Some(rest) = line.lines().next().and_then(|line| line.strip_prefix("#!")) {
+        let words: Vec<&str> = rest.split_whitespace().collect();
+        folders.extend(words.first().and_then(|word| folder(word)));
+        let by_env = words.first().is_some_and(|word| word.ends_with("/env"));
+        let called = words.get(1).filter(|_| by_env).and_then(|word| which(word));
+        folders.extend(
+            called.iter().flat_map(|path| [path.parent().map(Path::to_owned), Some(path.clone())]).flatten(),
+        );
+    }
+    folders.retain(|dir| dir.parent().is_some());
+    folders
+}
+
+/// The files that a command names by their whole paths.
+fn named_in(command: &str) -> Vec<PathBuf> {
+    let words = command.split([' ', '\t', '\n', ';', '&', '|', '(', ')', '<', '>', '`', '=']);
+    words
+        .map(|word| Path::new(word.trim_matches(['\'', '"'])))
+        .filter(|path| path.is_absolute() && path.is_file())
+        .map(Path::to_owned)
+        .collect()
+}
