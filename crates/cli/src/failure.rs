@@ -120,7 +120,9 @@ impl Failure {
             | Failure::Login(LoginError::NoToken | LoginError::Client(ClientError::BadUrl { .. })) => true,
             #[cfg(feature = "engines")]
             Failure::Suite(SuiteError::Options(_))
-            | Failure::Series(SeriesError::Spec(_) | SeriesError::Claim { .. }) => true,
+            | Failure::Series(SeriesError::Spec(_) | SeriesError::Claim { .. } | SeriesError::NoProposer) => {
+                true
+            }
             _ => false,
         }
     }

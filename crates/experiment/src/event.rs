@@ -72,6 +72,9 @@ pub enum Event {
         /// What else was said of it, by the name of the field.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         notes: BTreeMap<String, String>,
+        /// How long whoever proposed it took, in seconds.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        asked_s: Option<f64>,
     },
     /// The profile of a base was taken.
     Profiled {

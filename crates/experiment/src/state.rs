@@ -116,6 +116,8 @@ pub struct Try {
     pub files: Vec<String>,
     /// What else was said of it, by the name of the field.
     pub notes: BTreeMap<String, String>,
+    /// How long whoever proposed it took, in seconds.
+    pub asked_s: Option<f64>,
     /// The checks that were run.
     pub checks: Vec<Checked>,
     /// Its first samples.
@@ -457,6 +459,7 @@ impl Segment {
                 idea,
                 files,
                 notes,
+                asked_s,
             } => {
                 if self.tries.last().is_some_and(Try::is_open) {
                     return Err(format!("try {number} began while another one was open"));
@@ -474,6 +477,7 @@ impl Segment {
                     idea,
                     files,
                     notes,
+                    asked_s,
                     checks: Vec::new(),
                     samples: Vec::new(),
                     confirmation: Vec::new(),

@@ -325,7 +325,7 @@ fn bad_usage_has_a_status_of_its_own() {
     for wrong in [
         ["try"].as_slice(),
         &["try", "--hypothesis", "x"],
-        &["run"],
+        &["run", "--agent", "claude", "--propose", "true"],
         &["override", "1", "great", "--reason", "x"],
         &["export"],
         &["init", "a", "--command", "true"],

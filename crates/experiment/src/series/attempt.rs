@@ -86,6 +86,8 @@ pub(super) struct Begun {
     pub(super) base: String,
     pub(super) candidate: String,
     pub(super) files: Vec<String>,
+    /// How long it took to propose it, in seconds.
+    pub(super) asked_s: Option<f64>,
 }
 
 impl Series<'_> {
@@ -143,7 +145,7 @@ impl Series<'_> {
         self.tell_reverts(&current, &candidate)?;
         let open = self.begin(
             &current,
-            Begun { source: change.source(), base: current.head.clone(), candidate, files },
+            Begun { source: change.source(), base: current.head.clone(), candidate, files, asked_s: None },
             claim,
         )?;
         self.carry_out(&open)
@@ -158,7 +160,7 @@ impl Series<'_> {
         claim: &Claim,
     ) -> Result<crate::state::Try, SeriesError> {
         let number = self.state.next_try();
-        let Begun { source, base, candidate, mut files } = begun;
+        let Begun { source, base, candidate, mut files, asked_s } = begun;
         let name = Self::reference(&current.spec.name, &format!("try-{number}"));
         self.repository.set_ref(&name, &candidate)?;
         self.say(&format!(
@@ -180,6 +182,7 @@ impl Series<'_> {
             idea: claim.idea,
             files,
             notes: claim.notes.clone(),
+            asked_s,
         })?;
         self.state.open_try().cloned().ok_or(SeriesError::NoTry { number, segment: current.number })
     }

@@ -184,14 +184,19 @@ impl Series<'_> {
         let current = self.ready()?;
         self.restore_head(&current)?;
         self.profile(&current)?;
-        match self.ask(proposer, &current, time)? {
+        let begin = clock::now();
+        let proposed = self.ask(proposer, &current, time)?;
+        let asked_s = Some(begin.elapsed().as_secs_f64());
+        match proposed {
             Proposed::Nothing(words) => Ok(Step::Stop(Rule::proposer(words))),
             Proposed::Failed(how) => Ok(Step::Failed(how)),
             Proposed::Change(begun, claim) => {
+                let begun = Begun { asked_s, ..begun };
                 let open = self.begin(&current, begun, &claim)?;
                 Ok(Step::Tried(Box::new(self.carry_out(&open)?)))
             }
             Proposed::Nonsense(begun, claim, reason) => {
+                let begun = Begun { asked_s, ..begun };
                 let open = self.begin(&current, begun, &claim)?;
                 let judgement = verdict::unmeasured(&current.spec, Verdict::Invalid, reason);
                 Ok(Step::Tried(Box::new(self.end(&current, &open, judgement)?)))
@@ -275,8 +280,8 @@ impl Series<'_> {
             return Ok(Proposed::Nothing(answer.why_stop()));
         }
         let claim = match answer.claim() {
-            Ok(claim) => claim,
-            Err((claim, why)) => return Ok(nonsense(current, claim, why)),
+            (claim, None) => claim,
+            (claim, Some(why)) => return Ok(nonsense(current, claim, why)),
         };
         self.look_at(current, &tree, claim)
     }
@@ -303,7 +308,7 @@ impl Series<'_> {
             return Ok(nonsense(current, claim, "the proposer changed nothing".to_owned()));
         }
         self.tell_reverts(current, &candidate)?;
-        let begun = Begun { source: SOURCE.to_owned(), base: head.clone(), candidate, files };
+        let begun = Begun { source: SOURCE.to_owned(), base: head.clone(), candidate, files, asked_s: None };
         if let Some(number) = claim.idea.filter(|number| !self.state.ideas.contains_key(number)) {
             self.say(&format!("the proposer names idea {number}, which there is not"));
             claim.idea = None;
@@ -349,6 +354,12 @@ fn nonsense(current: &Current, mut claim: Claim, reason: String) -> Proposed {
         claim.hypothesis = NO_HYPOTHESIS.to_owned();
     }
     let head = current.head.clone();
-    let begun = Begun { source: SOURCE.to_owned(), base: head.clone(), candidate: head, files: Vec::new() };
+    let begun = Begun {
+        source: SOURCE.to_owned(),
+        base: head.clone(),
+        candidate: head,
+        files: Vec::new(),
+        asked_s: None,
+    };
     Proposed::Nonsense(begun, claim, reason)
 }

@@ -90,6 +90,7 @@ pub(crate) fn begun(number: u32, base: &str, candidate: &str, hypothesis: &str) 
         idea: Some(1),
         files: vec!["src/sum.c".to_owned()],
         notes: BTreeMap::new(),
+        asked_s: None,
     }
 }
 

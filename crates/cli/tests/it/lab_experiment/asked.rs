@@ -147,7 +147,9 @@ fn an_agent_that_is_missing_or_fails_is_refused_with_the_way_on() {
     let unknown = run(&project, &["--agent", "cluade"]);
     assert!(said(&unknown).contains("do you mean `claude`?"), "{}", said(&unknown));
     assert_eq!(run(&project, &["--agent", "claude", "--propose", "true"]).status.code(), Some(2));
-    assert!(said(&run(&project, &[])).contains("--agent NAME"));
+    let nobody = run(&project, &[]);
+    assert_eq!(nobody.status.code(), Some(2), "{}", said(&nobody));
+    assert!(said(&nobody).contains("--agent NAME"), "{}", said(&nobody));
 
     plays(&project, "codex", "printf '\\033[31mNot logged in\\n' >&2; echo 1 > program/time; exit 41\n");
     let failed = run(&project, &["--agent", "codex"]);

@@ -55,12 +55,10 @@ impl Answer {
     }
 
     /// What is said of the change, or as much of it as can be read, and what is wrong with it.
-    pub(super) fn claim(&self) -> Result<Claim, (Claim, String)> {
+    pub(super) fn claim(&self) -> (Claim, Option<String>) {
         let mut claim = Claim::default();
-        match self.fill(&mut claim) {
-            Ok(()) => Ok(claim),
-            Err(why) => Err((claim, why)),
-        }
+        let wrong = self.fill(&mut claim).err();
+        (claim, wrong)
     }
 
     fn fill(&self, claim: &mut Claim) -> Result<(), String> {

@@ -115,21 +115,11 @@ impl Time {
 /// fewest runs, whichever is longer.
 fn needed(state: &State, spec: &Spec) -> Duration {
     let Some(segment) = state.current() else { return Duration::ZERO };
-    let seconds = |from: jiff::Timestamp, to: jiff::Timestamp| to.duration_since(from).as_secs_f64();
-    // Asked for since the one before had ended, or a run had.
-    let asked = |at: usize| {
-        let before = at.checked_sub(1).and_then(|before| segment.tries[before].ended);
-        let stopped = state.stops.iter().rev().map(|stop| stop.at);
-        let stopped = stopped.filter(|stop| *stop < segment.tries[at].at).max();
-        let is_asked = segment.tries[at].source == SOURCE;
-        before.filter(|_| is_asked).filter(|before| stopped.is_none_or(|stop| stop < *before))
+    let took = |known: &Try| {
+        let measured = known.ended?.duration_since(known.at).as_secs_f64();
+        Some(measured + known.asked_s.unwrap_or(0.0))
     };
-    let longest = segment
-        .tries
-        .iter()
-        .enumerate()
-        .filter_map(|(at, known)| Some(seconds(asked(at).unwrap_or(known.at), known.ended?)))
-        .fold(0.0, f64::max);
+    let longest = segment.tries.iter().filter_map(took).fold(0.0, f64::max);
     let samples = segment.current_noise().map_or(&[][..], |noise| &noise.samples);
     let walls: Vec<f64> =
         samples.iter().filter_map(|sample| sample.metrics.get(crate::figures::WALL).copied()).collect();
