@@ -16,6 +16,7 @@ fn project() -> Project {
         (".claude/.credentials.json", "key of claude"),
         (".ssh/id", "key of ssh"),
         (".gemini/oauth_creds.json", "g"),
+        ("data", "for all"),
     ] {
         fs::write(project.beside("user").join(file), secret).expect("a secret");
     }
@@ -23,7 +24,7 @@ fn project() -> Project {
     let out = project.beside("out").display().to_string();
     project.write(
         "experiment/experiment.toml",
-        &format!("{spec}\n[proposer]\nwrites = [{out:?}]\nenv = [\"GIVEN\"]\n"),
+        &format!("{spec}\n[proposer]\nwrites = [{out:?}]\nenv = [\"GIVEN\"]\nreads = [\"~/data\"]\n"),
     );
     project
 }
@@ -33,7 +34,7 @@ fn plays(project: &Project, agent: &str, then: &str) {
     let out = project.beside("out");
     let head = format!(
         "#!/bin/sh\nOUT={}\nprintf '%s\\n' \"$@\" > $OUT/arguments\ncat > $OUT/stdin\nenv > $OUT/env\n\
-         (cd ~ && find . -type f | sort) > $OUT/home\ncat ~/.claude/.credentials.json > $OUT/key 2>/dev/null\n\
+         (cd ~ && find . -type f | sort) > $OUT/home\ncat ~/.claude/.credentials.json ~/data > $OUT/key 2>/dev/null\n\
          cat {ssh} {held} > $OUT/seen 2>/dev/null\n",
         out.display(),
         ssh = project.beside("user/.ssh/id").display(),
@@ -105,7 +106,10 @@ fn an_agent_is_told_by_standard_input_and_what_it_changed_is_tried() {
     assert!(env.contains("ANTHROPIC_API_KEY=sk-1\n") && env.contains("GIVEN=yes\n"), "{env}");
     assert!(!env.contains("sk-2") && env.contains("IS_SANDBOX=1\n"), "{env}");
     assert_eq!(read(&project, "home"), "./.claude/.credentials.json\n");
-    assert_eq!((read(&project, "key").as_str(), read(&project, "seen").as_str()), ("key of claude", ""));
+    assert_eq!(
+        (read(&project, "key").as_str(), read(&project, "seen").as_str()),
+        ("key of claudefor all", "")
+    );
     assert_eq!(project.of_the_user(), before);
     let row = project.json(0, &["log", "1"]);
     assert_eq!(

@@ -130,53 +130,47 @@ impl Series<'_> {
         agent: Option<&Agent>,
     ) -> Result<Option<Room>, SeriesError> {
         let Some(cage) = self.cage.clone() else { return Ok(None) };
-        let real_home = home();
+        // Of a home that is not known, nothing could be hidden.
+        let unknown = || fail("hide the home of", Path::new("HOME"))(io::ErrorKind::NotFound.into());
+        let real_home = home().ok_or_else(unknown)?;
         let home = self.work.join(HOME);
-        make_home(&home, real_home.as_deref(), agent)
+        let given = |paths: &[String]| -> Vec<PathBuf> {
+            let there = paths.iter().map(|path| values::expanded(path, Some(&real_home)));
+            there.filter_map(|path| path.canonicalize().ok()).collect()
+        };
+        let (reads, writes) = (given(&spec.proposer.reads), given(&spec.proposer.writes));
+        make_home(&home, &real_home, agent, reads.iter().chain(&writes))
             .map_err(fail("make the home of the proposer in", &home))?;
         let home = home.canonicalize().map_err(fail("find the folder", &home))?;
 
-        let mut shown: Vec<PathBuf> = Vec::new();
-        if let Some(real) = &real_home {
-            shown.extend(TOOLCHAINS.iter().map(|name| real.join(name)));
-        }
+        let mut shown: Vec<PathBuf> = TOOLCHAINS.iter().map(|name| real_home.join(name)).collect();
         shown.extend(agent.and_then(Agent::installed).iter().flat_map(|program| folders_of(program)));
         shown.extend(named_in(command));
-        let given = |paths: &[String]| -> Vec<PathBuf> {
-            paths.iter().map(|path| values::expanded(path, real_home.as_deref())).collect()
-        };
-        shown.extend(given(&spec.proposer.reads));
-        let writable = given(&spec.proposer.writes);
+        shown.extend(reads);
 
         let mut walls = Walls::new();
         if spec.proposer.network {
             walls = walls.with_network();
         }
-        let mut hidden: Vec<PathBuf> = real_home.iter().cloned().collect();
-        hidden.extend([self.repository.root().to_owned(), self.repository.common_dir().to_owned()]);
-        hidden.extend([self.folder.clone(), self.work.clone()]);
-        hidden.extend(self.private.iter().cloned());
-        let hidden: Vec<PathBuf> = hidden
-            .iter()
-            .filter_map(|path| path.canonicalize().ok())
-            .filter(|path| path.parent().is_some())
-            .collect();
-        // Nothing that is shown lies in what is the series', and nothing of that lies in what is shown: a longer path counts.
-        let own = &hidden[real_home.iter().count().min(hidden.len())..];
-        let is_private = |path: &PathBuf| own.iter().any(|ours| path.starts_with(ours));
-        let secrets = real_home.iter().flat_map(|real| SECRETS.iter().map(|name| real.join(name)));
-        for path in hidden.iter().cloned().chain(secrets.filter(|path| path.is_file())) {
-            walls = walls.hide(path);
+        let mut own = vec![self.repository.root().to_owned(), self.repository.common_dir().to_owned()];
+        own.extend([self.folder.clone(), self.work.clone()]);
+        own.extend(self.private.iter().cloned());
+        own.extend(self.held_out_files(spec));
+        let own: Vec<PathBuf> = own.iter().filter_map(|path| path.canonicalize().ok()).collect();
+        let secrets = SECRETS.iter().map(|name| real_home.join(name)).filter(|path| path.is_file());
+        // Of several paths the longer one counts: what is ours is hidden in whatever is shown.
+        for path in own.iter().cloned().chain([real_home.clone()]).chain(secrets) {
+            if path.parent().is_some() {
+                walls = walls.hide(path);
+            }
         }
-        let there = |paths: Vec<PathBuf>| paths.into_iter().filter_map(|path| path.canonicalize().ok());
-        for path in there(shown).filter(|path| !is_private(path) && Some(path) != real_home.as_ref()) {
+        let is_private = |path: &PathBuf| own.iter().any(|ours| path.starts_with(ours));
+        let shown = shown.into_iter().filter_map(|path| path.canonicalize().ok());
+        for path in shown.filter(|path| !is_private(path) && *path != real_home) {
             walls = walls.readable(path);
         }
-        for path in there(writable).filter(|path| !is_private(path)) {
+        for path in writes.into_iter().filter(|path| !is_private(path) && *path != real_home) {
             walls = walls.writable(path);
-        }
-        for file in self.held_out_files(spec) {
-            walls = walls.hide(file);
         }
         walls = walls.readable(prompt).writable(home.clone()).writable(tree);
 
@@ -190,15 +184,19 @@ impl Series<'_> {
     }
 }
 
-/// A home with copies of what the agent signs in with, and links to toolchains.
-fn make_home(home: &Path, real: Option<&Path>, agent: Option<&Agent>) -> io::Result<()> {
+/// A home with copies of what the agent signs in with, and links to toolchains and to what the spec names.
+fn make_home<'p>(
+    home: &Path,
+    real: &Path,
+    agent: Option<&Agent>,
+    named: impl Iterator<Item = &'p PathBuf>,
+) -> io::Result<()> {
     match fs::remove_dir_all(home) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
     fs::create_dir_all(home)?;
     fs::set_permissions(home, Permissions::from_mode(0o700))?;
-    let Some(real) = real else { return Ok(()) };
     let place = |name: &str| -> io::Result<PathBuf> {
         let path = home.join(name);
         path.parent().map_or(Ok(()), fs::create_dir_all)?;
@@ -215,6 +213,15 @@ fn make_home(home: &Path, real: Option<&Path>, agent: Option<&Agent>) -> io::Res
             let path = place(name)?;
             fs::write(&path, bytes)?;
             fs::set_permissions(&path, Permissions::from_mode(0o600))?;
+        }
+    }
+    for path in named {
+        let Some(name) = path.strip_prefix(real).ok().and_then(Path::to_str) else { continue };
+        let link = place(name)?;
+        // Of what was copied the spec says that it is to be the file itself.
+        let _ = fs::remove_file(&link);
+        if link.symlink_metadata().is_err() {
+            symlink(path, link)?;
         }
     }
     Ok(())
