@@ -21,6 +21,7 @@ pub mod summary;
 pub mod table;
 pub mod targets;
 mod timeline;
+pub mod topology;
 
 use duramen_base::words::number;
 use duramen_measure::evidence::{Evidence, Finding};

@@ -5,7 +5,7 @@ pub(super) mod disk;
 mod given;
 mod hop;
 pub mod lent;
-mod own;
+pub(crate) mod own;
 pub mod patroni;
 pub mod pending;
 pub mod preconditions;

@@ -14,7 +14,7 @@ use duramen_postgres::{
 };
 
 use duramen_postgres::Scratch;
-use rustix::process::Pid;
+use rustix::process::{kill_process, Pid, Signal};
 
 use super::super::options::Options;
 use super::super::scenario::{catalog, Node, Scenario};
@@ -25,7 +25,7 @@ use super::proxy::Proxy;
 use duramen_reports::suite::SuiteError;
 
 /// The bootstrap superuser.
-const OWNER: &str = "postgres";
+pub(crate) const OWNER: &str = "postgres";
 /// What the standby calls itself on the primary.
 pub(super) const STANDBY_NAME: &str = "duramen_standby";
 /// The folder of a proxy's socket.
@@ -45,20 +45,20 @@ const SMALL_SPACE: u64 = 1 << 30;
 /// The scenario that locks tens of thousands of relations in a transaction, and `max_locks_per_transaction` for that.
 const MANY_LOCKS: (u32, &str) = (33, "1024");
 
-/// One of the two servers.
-struct Server {
+/// A server of ours in a folder that goes away with it.
+pub(crate) struct Server {
     cluster: Cluster,
     sockets: PathBuf,
     postmaster: Mutex<Option<Postmaster>>,
 }
 
 impl Server {
-    fn new(cluster: Cluster, sockets: PathBuf) -> Self {
+    pub(crate) fn new(cluster: Cluster, sockets: PathBuf) -> Self {
         Self { cluster, sockets, postmaster: Mutex::new(None) }
     }
 
     /// Starts it, if it does not run, and waits until it takes connections.
-    fn start(&self) -> Result<(), SuiteError> {
+    pub(crate) fn start(&self) -> Result<(), SuiteError> {
         let mut running = self.postmaster.lock().unwrap_or_else(PoisonError::into_inner);
         if !running.as_mut().is_some_and(Postmaster::is_running) {
             *running = Some(
@@ -68,7 +68,7 @@ impl Server {
         Ok(())
     }
 
-    fn stop(&self) -> Result<(), SuiteError> {
+    pub(crate) fn stop(&self) -> Result<(), SuiteError> {
         let mut running = self.postmaster.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(postmaster) = running.as_mut() {
             postmaster.stop(StopMode::Fast, PATIENCE).map_err(|error| SuiteError::Timeout {
@@ -78,6 +78,33 @@ impl Server {
         }
         *running = None;
         Ok(())
+    }
+
+    /// Ends every process of it at once, as a machine does that loses its power. Blocks.
+    pub(crate) fn kill(&self) {
+        let dir = fs::canonicalize(self.cluster.data_dir());
+        let dir = dir.unwrap_or_else(|_| self.cluster.data_dir().to_owned());
+        for pid in processes_below(&dir) {
+            if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+                // Who has ended meanwhile needs no signal.
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        }
+        let mut running = self.postmaster.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(mut postmaster) = running.take() {
+            postmaster.kill();
+        }
+    }
+
+    /// Where it listens, in its database `postgres`.
+    pub(crate) fn address(&self) -> String {
+        let sockets = quote_parameter(&self.sockets.display().to_string());
+        format!("host={sockets} port={SOCKET_PORT} user={OWNER} dbname=postgres")
+    }
+
+    /// The folder of its socket.
+    pub(crate) fn sockets(&self) -> &Path {
+        &self.sockets
     }
 }
 
@@ -160,11 +187,7 @@ impl Own {
 
     /// Where a server listens, in its database `postgres`.
     pub(super) fn target(&self, node: Node) -> Result<Target, SuiteError> {
-        let address = format!(
-            "host={} port={SOCKET_PORT} user={OWNER} dbname=postgres",
-            quote_parameter(&self.server(node).sockets.display().to_string())
-        );
-        Target::parse(&address).map_err(cannot_reach(node))
+        Target::parse(&self.server(node).address()).map_err(cannot_reach(node))
     }
 
     /// What lies between the servers.

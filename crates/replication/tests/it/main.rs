@@ -15,4 +15,5 @@ mod run;
 mod stall;
 mod synthetic;
 mod table;
+mod topology;
 mod user;
