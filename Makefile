@@ -16,7 +16,7 @@ OUT ?= out
 # For workspaces of their own, which share it.
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 
-.PHONY: help setup build web web-if-possible test-web bench-web demo dist dist-arm test-dist test-client test-clients test-python test test-cgroups test-extensions test-majors test-otlp test-volumes check check-extra bench bench-router bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z peers-memory peers-functions soak fmt clean-home release bench-scale bench-changes bench-follow test-parquet test-s3 test-typescript test-deploy setup-clients test-go bench-pytest bench-masking bench-series bench-history bench-memory bench-store-history bench-store-index test-native test-long
+.PHONY: help setup build web web-if-possible test-web bench-web demo dist dist-arm test-dist test-client test-clients test-python test test-cgroups test-extensions test-majors test-otlp test-volumes check check-extra bench bench-router bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z peers-memory peers-functions soak fmt clean-home release bench-scale bench-changes bench-follow test-parquet test-s3 test-typescript test-deploy setup-clients test-go bench-pytest bench-masking bench-series bench-history bench-memory bench-store-history bench-store-index test-native test-long setup-cluster test-cluster soak-cluster
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -116,6 +116,17 @@ test-otlp: setup ## the traces of daemons and of durable functions, which only p
 
 test-extensions: setup ## import sources that use PostGIS, pgvector, pg_cron, orafce and others (root, Debian 12; installs them)
 	@CARGO=$(CARGO) scripts/test-extensions
+
+setup-cluster: setup ## fetch etcd and Patroni 4 for drills into the home (apt-get download, Python's registry)
+	@scripts/setup-cluster
+
+test-cluster: setup-cluster ## drills on a real cluster, etcd, Patroni and three PostgreSQL: killed, held and cut off leaders, nothing lost (root for the network; 5 minutes)
+	RUST_TEST_THREADS=1 $(CARGO) test -p duramen-drill --features cluster --test cluster -- --nocapture
+
+soak-cluster: setup-cluster release ## every drill TIMES=20 times, with a synchronous standby and without (an hour and a half)
+	@mkdir -p $(OUT)
+	$(BIN) lab drill failover --times $(or $(TIMES),20) --json $(OUT)/failover.json --html $(OUT)/failover.html
+	$(BIN) lab drill failover --times $(or $(TIMES),20) --mode async --json $(OUT)/failover-async.json --html $(OUT)/failover-async.html
 
 test-volumes: setup ## the tests of branches on reflink copies (XFS) and on plain copies (root, xfsprogs; KIND=reflink)
 	@CARGO=$(CARGO) scripts/test-volumes $(KIND)

@@ -12,7 +12,7 @@ use crate::guardian::Guardian;
 use crate::user::{ServerUser, UserError};
 
 /// Waits for the end of the process that holds the other end of its input, however that ends; then ends whatever works
-/// in the folder ($1), servers and workers, and deletes it. Servers are first told to end at once (SIGQUIT), which lets
+/// in the folder ($1), servers and workers, and deletes it. First those that would start servers again (supervisor.pid). Servers are first told to end at once (SIGQUIT), which lets
 /// them give back their shared memory; a server waits 5 s for its own processes then. What had to be killed all the same
 /// leaves its segments behind: those that it had mapped are removed by their names.
 const GUARDIAN: &str = r#"
@@ -27,8 +27,12 @@ const GUARDIAN: &str = r#"
         inside "${process#/proc/}" || continue
         segments="$segments $(sed -n 's|^.* \(/dev/shm/PostgreSQL\.[0-9]*\)$|\1|p' "$process/maps" 2>/dev/null)"
     done
+    for file in "$dir"/*/supervisor.pid; do
+        read -r supervisor 2>/dev/null < "$file" || continue
+        inside "$supervisor" && kill -KILL "$supervisor" 2>/dev/null
+    done
     servers=
-    for file in "$dir"/postmaster.pid "$dir"/*/postmaster.pid; do
+    for file in "$dir"/postmaster.pid "$dir"/*/postmaster.pid "$dir"/*/data/postmaster.pid; do
         read -r server 2>/dev/null < "$file" || continue
         inside "$server" && kill -QUIT "$server" 2>/dev/null && servers="$servers $server"
     done

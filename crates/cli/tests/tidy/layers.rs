@@ -66,6 +66,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
     ("replication", &["base", "measure", "postgres", "reports"]),
     ("watch", &["base", "measure", "postgres", "replication", "reports"]),
+    ("drill", &["base", "measure", "postgres", "reports"]),
     (
         "cli",
         &[
@@ -81,6 +82,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "postgres",
             "changes",
             "carry",
+            "drill",
             "traces",
             "api",
             "client",
