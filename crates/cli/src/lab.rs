@@ -3,6 +3,7 @@
 mod branches;
 mod compare;
 mod diagnose;
+mod drill;
 mod experiment;
 mod functions;
 mod history;
@@ -43,6 +44,7 @@ Examples:
   duramen lab history store
   duramen lab report --out out/site.html
   duramen lab watch replication --primary 'host=db1 user=watcher'
+  duramen lab drill failover kill --times 5
   duramen lab restore";
 const RUN_EXAMPLES: &str = "\
 Examples:
@@ -61,6 +63,9 @@ pub(crate) enum Lab {
     /// Watch a live system, and say what holds it up
     #[command(subcommand, after_help = watch::EXAMPLES)]
     Watch(watch::Watch),
+    /// Bring up a cluster, break it under load, and say what its clients saw and what was lost
+    #[command(subcommand, after_help = drill::EXAMPLES)]
+    Drill(drill::Drill),
     /// Apply the rules of the suites to evidence of earlier runs
     #[command(after_help = diagnose::EXAMPLES)]
     Diagnose(diagnose::Diagnose),
@@ -104,10 +109,11 @@ pub(crate) enum Suite {
 }
 
 /// All suites.
-pub(crate) const SUITES: [&dyn MeasuringSuite; 7] = {
+pub(crate) const SUITES: [&dyn MeasuringSuite; 9] = {
     let [branches, store, functions, packs, lineage] = duramen_lab::SUITES;
     let (replication, watching) = (&duramen_replication::Replication, &duramen_watch::document::Watching);
-    [branches, store, functions, packs, lineage, replication, watching]
+    let (topologies, failover) = (&duramen_replication::topology::Topologies, &duramen_drill::Failover);
+    [branches, store, functions, packs, lineage, replication, watching, topologies, failover]
 };
 
 /// The program that runs now, to start daemons with.
@@ -130,6 +136,7 @@ pub(crate) async fn run(context: &Context, lab: Lab) -> Outcome {
         Lab::Run(Suite::Lineage(suite)) => lineage::run(context, suite),
         Lab::Run(Suite::Replication(suite)) => replication::run(context, *suite),
         Lab::Watch(watch) => watch::run(context, watch).await,
+        Lab::Drill(drill) => drill::run(context, drill),
         Lab::Diagnose(diagnose) => diagnose::run(context, &diagnose),
         Lab::Compare(options) => compare::run(context, options),
         Lab::Experiment(experiment) => experiment::run(context, *experiment),

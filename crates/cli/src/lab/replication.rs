@@ -6,7 +6,12 @@ use crate::{
     failure::Failure,
 };
 use clap::{Args, ValueEnum};
-use duramen_replication::{pair::lent::Lender, scenario, Level, Options};
+use duramen_replication::{
+    pair::lent::Lender,
+    scenario,
+    topology::{self, Arrangement, Fault},
+    Level, Options,
+};
 use std::{path::PathBuf, sync::Arc};
 
 pub(super) const EXAMPLES: &str = "\
@@ -19,11 +24,17 @@ Examples:
   duramen lab run replication S22 S23 S24 S25 --quick
   duramen lab run replication --quick --source app
   duramen lab run replication S2 --primary 'host=a user=postgres' --standby 'host=b user=postgres'
+  duramen lab run replication --topology all --html out/topologies.html
+  duramen lab run replication --topology 'ANY 2 (a, b, c)' --topology 'FIRST 1 (a, b), c<b' --faults slow,die
+  duramen lab run replication --topology as-is --primary 'host=a user=postgres'
 
 Without --primary and --standby it starts its own pair of servers, and removes it at the end, also after Ctrl-C. With
 --source the daemon of the home makes the pair, of two clones of the source, and removes it when this command is gone.
 Whatever it changes on a given pair is recorded before, and restored at the end; `duramen lab restore` does so after a
 kill. The level is set for each session and never for the cluster.
+
+With --topology several standbys are measured instead: how late each is, which one commits wait for, and what it costs if
+one is slow, hangs, vanishes or dies. as-is measures the standbys of an existing primary: it changes nothing there.
 
 Exit status: 1 when a check failed, 3 when the mechanism under test did not happen";
 
@@ -53,7 +64,7 @@ pub(crate) struct Replication {
     #[arg(long)]
     quick: bool,
     /// An existing primary
-    #[arg(long, value_name = "DSN", requires = "standby")]
+    #[arg(long, value_name = "DSN")]
     primary: Option<String>,
     /// Its synchronous standby
     #[arg(long, value_name = "DSN", requires = "primary")]
@@ -70,8 +81,41 @@ pub(crate) struct Replication {
     /// Where the servers are made, and removed at the end [default: the folder lab of the home]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
+    /// Several standbys instead of a pair, as 'FIRST 1 (a, b), c<b' (c streams from b), 'ANY 2 (a, b, c)' or 'ASYNC (a)';
+    /// T1, all: of `duramen lab list topologies`; as-is: what --primary has. May be given several times
+    #[arg(
+        long,
+        value_name = "ARRANGEMENT",
+        value_parser = wanted,
+        conflicts_with_all = ["scenarios", "feedback", "source", "standby", "repeats"]
+    )]
+    topology: Vec<Wanted>,
+    /// What is done to standbys of a topology: plain, slow, hang, vanish, die [default: all]
+    #[arg(long, value_name = "FAULT,...", value_delimiter = ',', requires = "topology")]
+    faults: Option<Vec<Fault>>,
     #[command(flatten)]
     documents: Documents,
+}
+
+/// What `--topology` asks for.
+#[derive(Debug, Clone)]
+enum Wanted {
+    All,
+    AsIs,
+    One(Arrangement),
+}
+
+fn wanted(text: &str) -> Result<Wanted, String> {
+    match text {
+        "all" => Ok(Wanted::All),
+        "as-is" => Ok(Wanted::AsIs),
+        text => {
+            let number = text.strip_prefix('T').and_then(|number| number.parse::<usize>().ok());
+            let known =
+                number.and_then(|number| Arrangement::catalog().into_iter().nth(number.checked_sub(1)?));
+            known.map_or_else(|| text.parse(), Ok).map(Wanted::One)
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -106,7 +150,45 @@ fn sorted<T: Ord>(mut values: Vec<T>) -> Vec<T> {
     values
 }
 
+/// Several standbys.
+fn topologies(context: &Context, suite: Replication) -> Outcome {
+    let is_as_is = suite.topology.iter().any(|wanted| matches!(wanted, Wanted::AsIs));
+    if is_as_is != suite.primary.is_some() || is_as_is && (suite.topology.len() > 1 || suite.faults.is_some())
+    {
+        let text = "an existing primary is measured as it is: --topology as-is --primary DSN, and nothing is done to it";
+        return Err(Failure::Usage(text.to_owned()));
+    }
+    let mut arrangements = Vec::new();
+    for wanted in suite.topology {
+        match wanted {
+            Wanted::All => arrangements.extend(Arrangement::catalog()),
+            Wanted::One(arrangement) => arrangements.push(arrangement),
+            Wanted::AsIs => {}
+        }
+    }
+    let options = topology::Options::new(suite.dir.unwrap_or_else(|| context.home.join("lab")));
+    let options = topology::Options {
+        arrangements,
+        faults: suite.faults.unwrap_or(options.faults),
+        levels: suite.levels.map(sorted).unwrap_or(options.levels),
+        quick: suite.quick,
+        primary: suite.primary,
+        major: suite.major,
+        home: context.home.clone(),
+        output: suite.documents.output(),
+        ..topology::Options::new(options.dir)
+    };
+    super::measure(context, options)
+}
+
 pub(super) fn run(context: &Context, suite: Replication) -> Outcome {
+    if !suite.topology.is_empty() {
+        return topologies(context, suite);
+    }
+    if suite.primary.is_some() && suite.standby.is_none() {
+        let text = "a pair needs both --primary and --standby; --topology as-is needs --primary alone";
+        return Err(Failure::Usage(text.to_owned()));
+    }
     let Replication { primary, standby, major, documents, .. } = suite;
     if primary.is_some() && suite.rtt_ms.iter().any(|rtt| *rtt > 0) {
         let text = "--rtt-ms needs a pair of servers of its own: leave out --primary and --standby";

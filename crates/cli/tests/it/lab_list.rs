@@ -27,7 +27,20 @@ fn programs_get_the_same_as_json() {
     let suites: Value = serde_json::from_slice(&list(&["--json"]).stdout).unwrap();
     let names: Vec<&str> =
         suites.as_array().unwrap().iter().filter_map(|suite| suite["name"].as_str()).collect();
-    assert_eq!(names, ["branches", "store", "functions", "packs", "lineage", "replication", "watch"]);
+    assert_eq!(
+        names,
+        [
+            "branches",
+            "store",
+            "functions",
+            "packs",
+            "lineage",
+            "replication",
+            "watch",
+            "topologies",
+            "failover"
+        ]
+    );
     assert_eq!(suites[0]["scenarios"], serde_json::json!([]));
     let scenarios = suites[5]["scenarios"].as_array().unwrap();
     for scenario in scenarios {
