@@ -106,6 +106,13 @@ impl Target {
         self.config.get_user().unwrap_or("the current user")
     }
 
+    /// The same server and database, as another role with its password.
+    #[must_use]
+    pub fn login(mut self, role: &str, password: &str) -> Self {
+        self.config.user(role).password(password);
+        self
+    }
+
     /// The name that the server shows for sessions in `pg_stat_activity`.
     #[must_use]
     pub fn application_name(mut self, name: &str) -> Self {
@@ -123,6 +130,38 @@ impl Target {
         }
         self.config.options(options.trim_start());
         self
+    }
+
+    /// All of it as `key=value`, with the password: for somebody on another machine who is to connect likewise.
+    #[must_use]
+    pub fn exposed(&self) -> String {
+        let config = &self.config;
+        let hosts = config.get_hosts().iter().map(|host| match host {
+            tokio_postgres::config::Host::Tcp(name) => name.clone(),
+            tokio_postgres::config::Host::Unix(path) => path.display().to_string(),
+        });
+        let ports: Vec<String> = config.get_ports().iter().map(u16::to_string).collect();
+        let addresses: Vec<String> = config.get_hostaddrs().iter().map(ToString::to_string).collect();
+        let ssl = match config.get_ssl_mode() {
+            tokio_postgres::config::SslMode::Disable => "disable",
+            tokio_postgres::config::SslMode::Prefer => "prefer",
+            _ => "require",
+        };
+        let password = config.get_password().map(String::from_utf8_lossy);
+        let parameters = [
+            ("host", Some(hosts.collect::<Vec<_>>().join(","))),
+            ("hostaddr", Some(addresses.join(","))),
+            ("port", Some(ports.join(","))),
+            ("user", config.get_user().map(str::to_owned)),
+            ("password", password.map(|password| password.into_owned())),
+            ("dbname", config.get_dbname().map(str::to_owned)),
+            ("options", config.get_options().map(str::to_owned)),
+            ("application_name", config.get_application_name().map(str::to_owned)),
+            ("sslmode", Some(ssl.to_owned())),
+        ];
+        let known = parameters.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        let known = known.filter(|(_, value)| !value.is_empty());
+        known.map(|(name, value)| format!("{name}={} ", crate::quote_parameter(&value))).collect()
     }
 
     /// The first host, or the directory of its socket.

@@ -64,7 +64,9 @@ const LAYERS: &[(&str, &[&str])] = &[
             "reports",
         ],
     ),
-    ("replication", &["base", "measure", "postgres", "reports"]),
+    ("hosts", &["base"]),
+    ("workload", &["base", "measure", "postgres", "hosts"]),
+    ("replication", &["base", "measure", "postgres", "reports", "hosts", "workload"]),
     ("watch", &["base", "measure", "postgres", "replication", "reports"]),
     ("drill", &["base", "measure", "postgres", "reports"]),
     (

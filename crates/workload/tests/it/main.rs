@@ -1,0 +1,6 @@
+//! The integration tests of this crate, in one program: linking is most of what a test program costs.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests fail the test by panicking")]
+
+mod described;
+mod expressions;
+mod scripts;
