@@ -16,7 +16,7 @@ OUT ?= out
 # For workspaces of their own, which share it.
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 
-.PHONY: help setup build web web-if-possible test-web bench-web demo dist dist-arm test-dist test-client test-clients test-python test test-cgroups test-extensions test-majors test-otlp test-volumes check check-extra bench bench-router bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z peers-memory peers-functions soak fmt clean-home release bench-scale bench-changes bench-follow test-parquet test-s3 test-typescript test-deploy setup-clients test-go bench-pytest bench-masking bench-series bench-history bench-memory bench-store-history bench-store-index test-native test-long setup-cluster test-cluster soak-cluster
+.PHONY: help setup build web web-if-possible test-web bench-web demo dist dist-arm test-dist test-client test-clients test-python test test-cgroups test-extensions test-majors test-otlp test-volumes check check-extra bench bench-router bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z peers-memory peers-functions soak fmt clean-home release bench-scale bench-changes bench-follow test-parquet test-s3 test-typescript test-deploy setup-clients test-go bench-pytest bench-masking bench-series bench-history bench-memory bench-store-history bench-store-index test-native test-long setup-cluster test-cluster soak-cluster test-hosts
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -156,6 +156,9 @@ test-s3: ## packs in object storage, read by ranges from an S3 server (needs Go 
 	$(CARGO) clippy -p duramen-pack -p duramen-access --all-targets --features duramen-access/remote -- -D warnings
 	DURAMEN_VERSITYGW=$(abspath $(OUT))/s3/versitygw DURAMEN_S3_MEGABYTES=$(or $(MEGABYTES),20) $(CARGO) test \
 		-p duramen-access -p duramen-pack --features duramen-access/remote --lib --test it -- remote:: --nocapture
+
+test-hosts: setup ## pairs and agents on other hosts, against two sshd of our own (root, Debian; unpacks openssh-server)
+	@CARGO=$(CARGO) scripts/test-hosts
 
 test-majors: setup ## the tests of branches with PostgreSQL 16 and 17 beside 15 and 18 (root; fetches them, and removes them again)
 	@CARGO=$(CARGO) scripts/test-majors
