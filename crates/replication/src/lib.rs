@@ -22,6 +22,7 @@ pub mod table;
 pub mod targets;
 mod timeline;
 pub mod topology;
+pub mod workload;
 
 use duramen_base::words::number;
 use duramen_measure::evidence::{Evidence, Finding};

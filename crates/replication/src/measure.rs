@@ -3,6 +3,7 @@
 use crate::error::{no_runtime, refused};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use duramen_base::words::counted;
@@ -10,6 +11,7 @@ use duramen_base::{clock, entropy};
 use duramen_measure::evidence::{Evidence, Measurement, Severity};
 use duramen_measure::process::interrupted;
 use duramen_postgres::connection::without_password;
+use duramen_workload::Crew;
 use tokio::runtime::Builder;
 
 use super::options::Options;
@@ -20,7 +22,7 @@ use super::pass::{self, run_on_primary, staleness, within, Bench, Unit, PATIENCE
 use super::plan::{self, LIMIT};
 use super::restore::RestoreFile;
 use super::scenario::{catalog, Kind, Need, Node, Scenario, Special};
-use super::{checks, figures, findings};
+use super::{checks, figures, findings, workload};
 use duramen_reports::suite::{begin, conclude, Measured, Say, SuiteError};
 
 /// The kind of scenario that needs a reader who is in the way for at least [`LEAST_WAIT`].
@@ -59,7 +61,8 @@ pub(super) fn chosen(options: &Options) -> Result<Vec<&'static Scenario>, SuiteE
         )));
     }
     let is_chosen = |scenario: &&Scenario| match wanted.is_empty() {
-        true => !scenario.on_demand,
+        // A workload stands alone unless scenarios are named.
+        true => !scenario.on_demand && options.workload.is_none(),
         false => wanted.contains(&scenario.number),
     };
     Ok(catalog().iter().filter(is_chosen).collect())
@@ -91,19 +94,34 @@ async fn whole(
     let measured = tokio::select! {
         measured = async {
             describe(&pair, options, &mut evidence).await?;
-            measure(&pair, options, scenarios, seed, say).await
+            let Some(order) = &options.workload else {
+                return Ok((measure(&pair, options, scenarios, seed, say).await?, None));
+            };
+            let mut ready = workload::Ready::make(&pair, order).await?;
+            let mut brought = ready.measure(options, order, seed, say).await;
+            if ready.crew().is_some() {
+                let take = scenarios.iter().filter(|scenario| scenario.takes_any_load());
+                let take: Vec<String> = take.map(|scenario| format!("S{}", scenario.number)).collect();
+                evidence.configure("workload_in", take);
+            }
+            let passes = measure_with(&pair, options, scenarios, seed, say, ready.crew()).await;
+            ready.remove(&mut brought).await?;
+            Ok((passes?, Some(brought)))
         } => measured,
         lost = pair.lost() => Err(lost),
         () = &mut interrupt => Err(INTERRUPTED),
     };
     let measured = told_of_loss(&pair, measured).await;
     say("putting everything back");
-    let ready = pair.ready_after();
+    // What two other machines take is no target of the suite's.
+    let ready = pair
+        .ready_after()
+        .map(|ready| (if pair.hosts().is_some() { "hosts_ready_s" } else { "pair_ready_s" }, ready));
     let (restored, detail, unrestored) = match pair.close().await {
         Ok((restored, detail)) => (restored, detail, None),
         Err(error) => (false, without_password(&error.to_string()), Some(error)),
     };
-    let measured = match measured {
+    let (measured, brought) = match measured {
         Ok(measured) => measured,
         // What is still changed on somebody's servers is worse than what was not measured.
         Err(error) => {
@@ -122,8 +140,8 @@ async fn whole(
             })
         }
     };
-    if let Some(ready) = ready {
-        evidence.measurements.push(Measurement::scalar("pair_ready_s", "s", ready.as_secs_f64()));
+    if let Some((name, ready)) = ready {
+        evidence.measurements.push(Measurement::scalar(name, "s", ready.as_secs_f64()));
     }
     evidence.check("settings_restored", restored, detail);
     for note in measured.notes {
@@ -131,17 +149,26 @@ async fn whole(
     }
     let mut rng = entropy::rng(seed);
     figures::add(&measured.outcomes, &measured.staleness, options, &mut rng, &mut evidence);
+    if let Some((brought, order)) = brought.as_ref().zip(options.workload.as_deref()) {
+        workload::figures::add(brought, order, &mut rng, &mut evidence);
+    }
     conclude(findings::of_document(&evidence), &mut evidence);
     Ok(Measured { page: None, unrestored, evidence })
 }
 
+/// What passes brought back, and what the workload did.
+type All = (Passes, Option<workload::Brought>);
+
 /// What failed because the pair was gone failed for that reason, which may be known a little later.
-async fn told_of_loss(pair: &Pair, measured: Result<Passes, SuiteError>) -> Result<Passes, SuiteError> {
+async fn told_of_loss(pair: &Pair, measured: Result<All, SuiteError>) -> Result<All, SuiteError> {
     let is_whole = match &measured {
-        Ok(passes) => passes.outcomes.iter().all(|outcome| outcome.failed.is_none()),
+        Ok((passes, brought)) => {
+            passes.outcomes.iter().all(|outcome| outcome.failed.is_none())
+                && brought.as_ref().is_none_or(|brought| brought.failed.is_none())
+        }
         Err(error) => matches!(error, SuiteError::Interrupted(_)),
     };
-    if is_whole || pair.lent().is_none() {
+    if is_whole || (pair.lent().is_none() && pair.hosts().is_none()) {
         return measured;
     }
     match pair.lost_lately().await {
@@ -176,6 +203,7 @@ async fn describe(pair: &Pair, options: &Options, evidence: &mut Evidence) -> Re
         "pair",
         match pair.lent() {
             Some(_) => "source",
+            None if pair.hosts().is_some() => "hosts",
             None if pair.is_own() => "own",
             None => "given",
         },
@@ -184,6 +212,9 @@ async fn describe(pair: &Pair, options: &Options, evidence: &mut Evidence) -> Re
         evidence.configure("source", lent.source.clone());
         evidence.configure("generation", lent.generation);
         evidence.configure("data", lent.data.clone());
+    }
+    if let Some(hosts) = pair.hosts() {
+        hosts.describe(evidence);
     }
     evidence.configure("server_major", pair.major());
     identify(pair, evidence).await?;
@@ -212,7 +243,7 @@ async fn identify(pair: &Pair, evidence: &mut Evidence) -> Result<(), SuiteError
     let row = within(PATIENCE, doing, client.query_one(sql, &[])).await?;
     let row = row.map_err(refused(doing, Node::Primary))?;
     let (identifier, standbys): (String, i64) = (row.get(0), row.get(1));
-    if !pair.is_own() {
+    if !pair.is_own() && pair.hosts().is_none() {
         evidence.configure("system_identifier", identifier);
     }
     evidence.configure(
@@ -254,7 +285,18 @@ pub async fn measure(
     seed: u64,
     say: Say<'_>,
 ) -> Result<Passes, SuiteError> {
-    let bench = Bench { pair, options, seed: AtomicU64::new(seed.wrapping_add(1)) };
+    measure_with(pair, options, scenarios, seed, say, None).await
+}
+
+async fn measure_with(
+    pair: &Pair,
+    options: &Options,
+    scenarios: &[&'static Scenario],
+    seed: u64,
+    say: Say<'_>,
+    crew: Option<Arc<Crew>>,
+) -> Result<Passes, SuiteError> {
+    let bench = Bench { pair, options, seed: AtomicU64::new(seed.wrapping_add(1)), crew };
     let mut run = Run {
         bench: &bench,
         say,
@@ -299,6 +341,9 @@ impl Run<'_> {
             failed: None,
         };
         let mut measured = Passes { outcomes: scenarios.iter().map(new).collect(), ..Passes::default() };
+        if scenarios.is_empty() {
+            return Ok(measured);
+        }
         for (scenario, outcome) in scenarios.iter().zip(&mut measured.outcomes) {
             outcome.skipped = self.lacks(scenario).await?;
         }

@@ -7,7 +7,9 @@ use std::time::Duration;
 use duramen_reports::suite::Output;
 
 use super::level::Level;
+use super::pair::hosts::Wanted;
 use super::pair::lent::Lender;
+use super::workload::Order;
 
 /// Everything that is set for a run.
 #[derive(Debug, Clone)]
@@ -40,6 +42,10 @@ pub struct Options {
     pub dir: PathBuf,
     /// This program, whose `lab restore` is the guardian of what was changed.
     pub exe: PathBuf,
+    /// Two hosts on which a pair is made for the run.
+    pub hosts: Option<Wanted>,
+    /// A workload of the user's. Alone if no scenario is named.
+    pub workload: Option<Arc<Order>>,
     /// What becomes of the evidence.
     pub output: Output,
 }
@@ -64,6 +70,8 @@ impl Options {
             home: dir.clone(),
             dir,
             exe: exe.into(),
+            hosts: None,
+            workload: None,
             output: Output::default(),
         }
     }

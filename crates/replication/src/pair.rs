@@ -4,7 +4,9 @@ mod broken;
 pub(super) mod disk;
 mod given;
 mod hop;
+pub mod hosts;
 pub mod lent;
+mod load;
 pub(crate) mod own;
 pub mod patroni;
 pub mod pending;
@@ -30,6 +32,7 @@ use super::restore::{self, Place, Record, RestoreFile};
 use super::scenario::Node;
 use duramen_reports::suite::SuiteError;
 use given::Given;
+use hosts::OnHosts;
 use lent::{Lender, Lent};
 use own::Own;
 use settings::Snapshot;
@@ -79,6 +82,7 @@ enum Kind {
     Own(Arc<Own>),
     Given(Box<Given>),
     Lent(Box<Lent>),
+    Hosts(Box<OnHosts>),
 }
 
 /// What has been changed.
@@ -117,6 +121,9 @@ impl Pair {
     /// [`SuiteError::Preconditions`] when the servers are not what is needed; nothing has been changed then.
     /// Otherwise what could not be done; what was changed has been put back.
     pub async fn open(options: &Options, say: &(dyn Fn(&str) + Sync)) -> Result<Self, SuiteError> {
+        if let Some(wanted) = &options.hosts {
+            return Self::on_hosts(options, wanted, say).await;
+        }
         match (&options.primary, &options.standby, &options.lender) {
             (None, None, None) => Self::make(options, say).await,
             (None, None, Some(lender)) => Self::borrow(options, &**lender, say).await,
@@ -267,6 +274,7 @@ impl Pair {
                 "the pair is gone in the midst of the run: {}",
                 lent.is_gone().await
             )),
+            Kind::Hosts(hosts) => hosts.lost().await,
             Kind::Own(_) | Kind::Given(_) => std::future::pending().await,
         }
     }
@@ -281,7 +289,16 @@ impl Pair {
     pub fn lent(&self) -> Option<&Lent> {
         match &self.kind {
             Kind::Lent(lent) => Some(lent),
-            Kind::Own(_) | Kind::Given(_) => None,
+            Kind::Own(_) | Kind::Given(_) | Kind::Hosts(_) => None,
+        }
+    }
+
+    /// The pair on other hosts.
+    #[must_use]
+    pub fn hosts(&self) -> Option<&OnHosts> {
+        match &self.kind {
+            Kind::Hosts(hosts) => Some(hosts),
+            Kind::Own(_) | Kind::Given(_) | Kind::Lent(_) => None,
         }
     }
 
@@ -307,7 +324,7 @@ impl Pair {
     #[must_use]
     pub fn patroni(&self) -> Option<&patroni::Patroni> {
         match &self.kind {
-            Kind::Own(_) | Kind::Lent(_) => None,
+            Kind::Own(_) | Kind::Lent(_) | Kind::Hosts(_) => None,
             Kind::Given(given) => given.patroni.as_ref(),
         }
     }
@@ -451,7 +468,7 @@ impl Pair {
     pub fn set_rtt(&self, rtt: Duration) -> Result<(), SuiteError> {
         let proxy = match &self.kind {
             Kind::Own(own) => own.proxy(),
-            Kind::Given(_) | Kind::Lent(_) => None,
+            Kind::Given(_) | Kind::Lent(_) | Kind::Hosts(_) => None,
         };
         match proxy {
             Some(proxy) => proxy.set_rtt(rtt),
@@ -488,7 +505,7 @@ impl Pair {
     fn own(&self) -> Result<Arc<Own>, SuiteError> {
         match &self.kind {
             Kind::Own(own) => Ok(Arc::clone(own)),
-            Kind::Given(_) | Kind::Lent(_) => {
+            Kind::Given(_) | Kind::Lent(_) | Kind::Hosts(_) => {
                 Err(SuiteError::Options("only servers of our own are stopped and started".to_owned()))
             }
         }
@@ -538,7 +555,7 @@ impl Pair {
             Kind::Own(own) => {
                 format!("a synchronous standby, whose log ends\n{}", own.log(Node::Standby))
             }
-            Kind::Given(_) | Kind::Lent(_) => "a synchronous standby".to_owned(),
+            Kind::Given(_) | Kind::Lent(_) | Kind::Hosts(_) => "a synchronous standby".to_owned(),
         };
         until(limit, what, synchronous).await
     }
@@ -611,6 +628,15 @@ impl Pair {
         let Self { homes, kind, ledger, guardian, presence, .. } = self;
         let (given, file) = match (kind, ledger.into_inner()) {
             (Kind::Given(given), Ledger::File(file)) => (given, file),
+            (Kind::Hosts(hosts), _) => {
+                // The servers are not asked to end while somebody is connected.
+                drop(presence);
+                hosts.close().await?;
+                return Ok((
+                    true,
+                    "the pair was made for this run on two hosts, and is removed from both".to_owned(),
+                ));
+            }
             (Kind::Lent(lent), _) => {
                 let detail = format!(
                     "the pair was made for this run of the source {}, and is given back",

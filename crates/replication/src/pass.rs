@@ -21,6 +21,7 @@ mod wal;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use duramen_base::clock;
@@ -34,6 +35,7 @@ use super::pair::Pair;
 use super::scenario::{Kind, Node, Scenario, Special};
 use act::{Stage, REPLAY};
 use duramen_reports::suite::SuiteError;
+use duramen_workload::Crew;
 use probe::Load;
 use sample::Sampler;
 use text::Names;
@@ -47,6 +49,8 @@ pub(super) struct Bench<'a> {
     pub(super) options: &'a Options,
     /// The seed of the run; each pass takes the next number after it.
     pub(super) seed: AtomicU64,
+    /// The sessions of a workload, which are the load of scenarios that do not need their own.
+    pub(super) crew: Option<Arc<Crew>>,
 }
 
 /// One pass of the plan.
@@ -155,8 +159,11 @@ impl Frame<'_> {
             .breaking(lasts.unwrap_or_default(), control)
     }
 
-    async fn sessions(&self, clients: u32) -> Result<std::sync::Arc<Load>, SuiteError> {
+    async fn sessions(&self, clients: u32) -> Result<Arc<Load>, SuiteError> {
         let seed = self.bench.seed.fetch_add(1, Ordering::Relaxed);
+        if let Some(crew) = self.bench.crew.as_ref().filter(|_| self.scenario.takes_any_load()) {
+            return Ok(Load::of_crew(crew, seed, self.origin));
+        }
         Load::open_sessions(self.bench.pair, &self.scenario.probe, &self.names, clients, seed, self.origin)
             .await
     }

@@ -55,6 +55,11 @@ pub(super) fn run_name(oid: u32) -> String {
     format!("{APPLICATION_NAME}-{oid}")
 }
 
+/// The role of the run's workload.
+fn load_role(record: &Record) -> Option<String> {
+    record.load.map(|run| format!("{}{run}", duramen_workload::ROLE))
+}
+
 /// Undoes what the file says, and removes it if nothing is left. What was undone is taken out of the file at once, so
 /// that it is not undone again when somebody has changed it since. What fails keeps nothing else from being undone.
 ///
@@ -66,7 +71,7 @@ pub async fn put_back(file: RestoreFile) -> Result<Outcome, SuiteError> {
     for node in [Node::Standby, Node::Primary] {
         match session(work.file.record(), node).await {
             Ok(client) => {
-                match end_sessions(&client, node, work.file.record().oid).await {
+                match end_sessions(&client, node, work.file.record()).await {
                     Ok(0) => {}
                     Ok(ended) => work.done(node, format!("ended {ended} sessions")),
                     Err(error) => work.left(error),
@@ -138,14 +143,15 @@ async fn session(record: &Record, node: Node) -> Result<Client, SuiteError> {
 
 /// Ends what is left of the run, and nobody else's session: those in its own database that have our name, and those that
 /// have the run's.
-async fn end_sessions(client: &Client, node: Node, oid: u32) -> Result<u64, SuiteError> {
-    let mut ended = 0;
+/// And those of the role that a workload has, which may call themselves what they like.
+async fn end_sessions(client: &Client, node: Node, record: &Record) -> Result<u64, SuiteError> {
+    let (mut ended, oid) = (0, record.oid);
     let begin = clock::now();
-    let run = run_name(oid);
+    let (run, load) = (run_name(oid), load_role(record));
     let sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-               WHERE (application_name = $1 AND datid = $2 OR application_name = $3)
+               WHERE (application_name = $1 AND datid = $2 OR application_name = $3 OR usename = $4)
                      AND backend_type = 'client backend' AND pid <> pg_backend_pid()";
-    let parameters: [&(dyn ToSql + Sync); 3] = [&APPLICATION_NAME, &oid, &run];
+    let parameters: [&(dyn ToSql + Sync); 4] = [&APPLICATION_NAME, &oid, &run, &load];
     loop {
         let question = client.query(sql, &parameters);
         let rows = answered("end the sessions of the run", node, question).await?;
@@ -186,7 +192,7 @@ impl Work {
 
     fn has_objects(&self) -> bool {
         let record = self.file.record();
-        !record.slots.is_empty() || record.database.is_some()
+        !record.slots.is_empty() || record.database.is_some() || record.load.is_some()
     }
 
     fn end(mut self) -> Result<Outcome, SuiteError> {
@@ -223,6 +229,7 @@ impl Work {
     /// Drops the slots and the database that the run has made.
     async fn remove_objects(&mut self, node: Node, client: &Client) {
         let record = self.file.record().clone();
+        let role = load_role(&record);
         // Only what is in our database: a name can be taken by somebody else.
         let drop = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots
                     WHERE slot_name = $1 AND datoid = $2";
@@ -239,9 +246,23 @@ impl Work {
                 Err(error) => self.left(error),
             }
         }
-        let Some(name) = record.database else { return };
+        self.drop_database(node, client, record.database, record.oid).await;
+        // What it owned or had rights in was in the database.
+        let Some(role) = role else { return };
+        let drop = format!("DROP ROLE IF EXISTS {}", quote_identifier(&role));
+        match answered(format!("drop the role {role}"), node, client.batch_execute(&drop)).await {
+            Ok(()) => {
+                self.done(node, format!("the role {role} is dropped"));
+                self.strike(|record| record.load = None);
+            }
+            Err(error) => self.left(error),
+        }
+    }
+
+    async fn drop_database(&mut self, node: Node, client: &Client, name: Option<String>, oid: u32) {
+        let Some(name) = name else { return };
         let what = format!("the {} to drop the database {name}", node);
-        match within(DROP, &what, drop_database(client, node, &name, record.oid)).await {
+        match within(DROP, &what, drop_database(client, node, &name, oid)).await {
             Ok(Ok(entry)) => {
                 if let Some(entry) = entry {
                     self.done(node, entry);

@@ -74,6 +74,14 @@ impl Scenario {
         })
     }
 
+    /// Whether its mechanism is the same whatever is committed: something on the way of the WAL, or the standby itself, is
+    /// stopped. Then a workload can be its load.
+    #[must_use]
+    pub fn takes_any_load(&self) -> bool {
+        let stops = |action: &Action| matches!(action, Action::Break { .. } | Action::StopStandby);
+        self.kind == Kind::Stall && self.actions.iter().any(stops)
+    }
+
     /// What is slow in it for as long as a pass lasts.
     #[must_use]
     pub fn slows(&self) -> Option<Breakage> {

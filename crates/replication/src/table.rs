@@ -74,6 +74,7 @@ fn pair(evidence: &Evidence) -> String {
 pub fn grids(summary: &Summary<'_>) -> Vec<Grid> {
     let mut grids = vec![scenarios(summary), feedback(summary), parts(summary)];
     grids.extend(saturation(summary));
+    grids.extend(super::workload::tables::grids(summary.evidence()));
     grids.extend([staleness(summary), targets(summary.evidence())]);
     grids.retain(|grid| !grid.rows.is_empty());
     grids

@@ -317,7 +317,7 @@ impl Own {
     }
 }
 
-fn settings(options: &Options) -> Settings {
+pub(super) fn settings(options: &Options) -> Settings {
     let mut settings = Settings::of_a_pair();
     for (name, value) in super::wanted(options) {
         settings.set(name, &value);

@@ -24,6 +24,7 @@ use super::session::Session;
 use super::stall;
 use super::text::Names;
 use duramen_reports::suite::SuiteError;
+use duramen_workload::Crew;
 
 /// So many commits may wait for a free session; what is due beyond counts as failed. A queue of this length is some
 /// tens of megabytes.
@@ -35,13 +36,20 @@ const DRAIN: Duration = Duration::from_secs(20);
 
 /// Sessions, and what they commit.
 pub(super) struct Load {
-    sessions: Mutex<VecDeque<Arc<Session>>>,
+    sessions: Mutex<VecDeque<Hand>>,
     free: Semaphore,
     weights: Vec<u32>,
     ranges: Vec<(i64, i64)>,
     rng: Mutex<fastrand::Rng>,
     committed: AtomicU64,
     origin: Instant,
+}
+
+/// Who commits: a session of the scenario's load, or one of those of a workload, whichever is free.
+#[derive(Clone)]
+enum Hand {
+    Session(Arc<Session>),
+    Crew(Arc<Crew>),
 }
 
 /// What a load has done. Times count from the origin of the pass.
@@ -89,7 +97,7 @@ impl Load {
             .collect::<Result<_, SuiteError>>()?;
         let mut sessions = VecDeque::with_capacity(clients as usize);
         for _ in 0..clients {
-            sessions.push_back(Arc::new(Session::open(pair, &texts).await?));
+            sessions.push_back(Hand::Session(Arc::new(Session::open(pair, &texts).await?)));
         }
         Ok(Arc::new(Self {
             free: Semaphore::new(sessions.len()),
@@ -100,6 +108,20 @@ impl Load {
             committed: AtomicU64::new(0),
             origin,
         }))
+    }
+
+    /// The load is a workload's.
+    pub(super) fn of_crew(crew: &Arc<Crew>, seed: u64, origin: Instant) -> Arc<Self> {
+        let sessions: VecDeque<Hand> = (0..crew.clients()).map(|_| Hand::Crew(Arc::clone(crew))).collect();
+        Arc::new(Self {
+            free: Semaphore::new(sessions.len()),
+            sessions: Mutex::new(sessions),
+            weights: Vec::new(),
+            ranges: Vec::new(),
+            rng: Mutex::new(entropy::rng(seed)),
+            committed: AtomicU64::new(0),
+            origin,
+        })
     }
 
     /// How many sessions there are.
@@ -116,7 +138,11 @@ impl Load {
     pub(super) async fn set_level(&self, level: Level) -> Result<(), SuiteError> {
         let sessions: Vec<_> = self.locked().iter().cloned().collect();
         for session in sessions {
-            session.set_level(level).await?;
+            match session {
+                Hand::Session(session) => session.set_level(level).await?,
+                // All of them at once.
+                Hand::Crew(crew) => return crew.set_level(level.name()).await.map_err(SuiteError::other),
+            }
         }
         Ok(())
     }
@@ -214,16 +240,23 @@ impl Load {
         ended
     }
 
-    async fn one(&self, session: &Session, give_up: &mut watch::Receiver<bool>) -> Ended {
+    async fn one(&self, hand: &Hand, give_up: &mut watch::Receiver<bool>) -> Ended {
         let (statement, numbers) = self.draw();
         let start = clock::now();
-        let (result, is_cut_off) = tokio::select! {
-            biased;
-            result = session.commit(statement, &numbers) => (result, false),
-            () = is_given_up(give_up) => {
-                session.cancel().await;
-                (Err(given_up()), true)
-            }
+        let (result, is_cut_off) = match hand {
+            Hand::Session(session) => tokio::select! {
+                biased;
+                result = session.commit(statement, &numbers) => (result, false),
+                () = is_given_up(give_up) => {
+                    session.cancel().await;
+                    (Err(given_up()), true)
+                }
+            },
+            Hand::Crew(crew) => match crew.one(is_given_up(give_up)).await {
+                Ok(()) => (Ok(()), false),
+                Err(Some(said)) => (Err(said), false),
+                Err(None) => (Err(given_up()), true),
+            },
         };
         let service = start.elapsed();
         if result.is_ok() {
@@ -245,7 +278,7 @@ impl Load {
         (chosen.unwrap_or(0), numbers)
     }
 
-    fn locked(&self) -> std::sync::MutexGuard<'_, VecDeque<Arc<Session>>> {
+    fn locked(&self) -> std::sync::MutexGuard<'_, VecDeque<Hand>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -42,6 +42,9 @@ pub struct Record {
     pub(in super::super) database: Option<String>,
     /// Its OID, which was drawn: no other database of that name has it, nor has any other run.
     pub(in super::super) oid: u32,
+    /// The number in the name of the role that a workload runs as, if there is one.
+    #[serde(default)]
+    pub(in super::super) load: Option<u32>,
 }
 
 /// One of the servers.
@@ -131,6 +134,7 @@ impl Record {
             slots: Vec::new(),
             database: None,
             oid: entropy::rng(entropy::seed()).u32(FIRST_OID..),
+            load: None,
         }
     }
 
@@ -143,7 +147,7 @@ impl Record {
     /// Whether there is nothing to put back.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.settings.is_empty() && self.slots.is_empty() && self.database.is_none()
+        self.settings.is_empty() && self.slots.is_empty() && self.database.is_none() && self.load.is_none()
     }
 
     /// When the run began, in UTC.

@@ -17,3 +17,4 @@ mod synthetic;
 mod table;
 mod topology;
 mod user;
+mod workload;
