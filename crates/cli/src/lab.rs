@@ -1,5 +1,6 @@
 //! The lab: `duramen lab run ...` and what is done with what it brings back.
 
+mod agent;
 mod branches;
 mod compare;
 mod diagnose;
@@ -81,6 +82,9 @@ pub(crate) enum Lab {
     /// Show evidence of many runs on one page, or in a summary for a pull request
     #[command(after_help = report::EXAMPLES)]
     Report(report::Pages),
+    /// Make load for a run on another machine, which starts this by ssh
+    #[command(after_help = agent::EXAMPLES)]
+    Agent(agent::Agent),
     /// Restore what a run of the suite `replication` changed on your servers
     #[command(after_help = restore::EXAMPLES)]
     Restore(restore::Restore),
@@ -142,6 +146,7 @@ pub(crate) async fn run(context: &Context, lab: Lab) -> Outcome {
         Lab::Experiment(experiment) => experiment::run(context, *experiment),
         Lab::History(histories) => history::run(context, histories),
         Lab::Report(pages) => report::run(context, pages),
+        Lab::Agent(agent) => agent::run(agent).await,
         Lab::Restore(restore) => restore::run(context, restore).await,
     }
 }

@@ -1,5 +1,7 @@
 //! The suite `replication`: `duramen lab run replication`.
 
+mod workload;
+
 use super::{pair::OfSource, Documents};
 use crate::{
     context::{Context, Outcome},
@@ -27,6 +29,10 @@ Examples:
   duramen lab run replication --topology all --html out/topologies.html
   duramen lab run replication --topology 'ANY 2 (a, b, c)' --topology 'FIRST 1 (a, b), c<b' --faults slow,die
   duramen lab run replication --topology as-is --primary 'host=a user=postgres'
+  duramen lab run replication --workload orders.toml --quick
+  duramen lab run replication --workload read.sql@9 --workload write.sql@1 --schema tables.sql --scale 10
+  duramen lab run replication S2 S7 --hosts ssh://postgres@db1,ssh://postgres@db2
+  duramen lab run replication --workload orders.toml --hosts ssh://postgres@db1,ssh://postgres@db2 --agent ssh://me@app1
 
 Without --primary and --standby it starts its own pair of servers, and removes it at the end, also after Ctrl-C. With
 --source the daemon of the home makes the pair, of two clones of the source, and removes it when this command is gone.
@@ -93,6 +99,10 @@ pub(crate) struct Replication {
     /// What is done to standbys of a topology: plain, slow, hang, vanish, die [default: all]
     #[arg(long, value_name = "FAULT,...", value_delimiter = ',', requires = "topology")]
     faults: Option<Vec<Fault>>,
+    #[command(flatten)]
+    load: workload::Load,
+    #[command(flatten)]
+    hosts: workload::Hosts,
     #[command(flatten)]
     documents: Documents,
 }
@@ -198,6 +208,12 @@ pub(super) fn run(context: &Context, suite: Replication) -> Outcome {
         let text = "--rtt-ms needs a pair of servers of its own: leave out --source";
         return Err(Failure::Usage(text.to_owned()));
     }
+    let hosts_of_pair = suite.hosts.pair()?;
+    if hosts_of_pair.is_some() && suite.rtt_ms.iter().any(|rtt| *rtt > 0) {
+        let text = "--rtt-ms needs a pair of servers of its own on this machine: leave out --hosts";
+        return Err(Failure::Usage(text.to_owned()));
+    }
+    let workload = suite.load.order(suite.hosts.agent(primary.is_some())?)?;
     let generation = suite.generation;
     let lender = suite.source.map(|source| -> Arc<dyn Lender> {
         Arc::new(OfSource { client: context.client_here(), source, generation })
@@ -217,6 +233,8 @@ pub(super) fn run(context: &Context, suite: Replication) -> Outcome {
         lender,
         major,
         home: context.home.clone(),
+        hosts: hosts_of_pair,
+        workload,
         output: documents.output(),
         ..Options::new(dir, super::own_program()?)
     };

@@ -7,6 +7,7 @@ mod by_hand;
 mod command;
 mod killed;
 mod orderly;
+mod workload;
 
 use crate::user::User;
 use duramen_replication::{
