@@ -93,7 +93,7 @@ pub(crate) struct Replication {
         long,
         value_name = "ARRANGEMENT",
         value_parser = wanted,
-        conflicts_with_all = ["scenarios", "feedback", "source", "standby", "repeats"]
+        conflicts_with_all = ["scenarios", "feedback", "source", "standby", "repeats", "workload", "hosts"]
     )]
     topology: Vec<Wanted>,
     /// What is done to standbys of a topology: plain, slow, hang, vanish, die [default: all]
