@@ -33,7 +33,7 @@ const ANSWER: Duration = Duration::from_secs(30);
 /// Where a cluster of somebody is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Given {
-    /// The REST API of one of its Patronis.
+    /// The REST API of Patroni on one of its nodes.
     pub rest: Endpoint,
     /// Its nodes, each by a connection string of its own.
     pub nodes: Vec<String>,

@@ -46,8 +46,8 @@ const LOSE: &str = r#"
     inside() { nsenter --net=/proc/self/fd/9 "$@"; }
     inside nft "table inet duramen { chain lossy {
         type filter hook input priority 0;
-        iif lo tcp dport 5432 numgen random mod 100 < $2 counter drop;
-        iif lo tcp sport 5432 numgen random mod 100 < $2 counter drop;
+        tcp dport 5432 numgen random mod 100 < $2 counter drop;
+        tcp sport 5432 numgen random mod 100 < $2 counter drop;
     }; }" || exit 1
     echo lossy
     read -r _

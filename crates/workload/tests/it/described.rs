@@ -70,7 +70,7 @@ fn a_description_is_read_with_the_files_that_it_names() {
 fn what_is_wrong_in_a_description_is_named_with_file_and_line() {
     for (change, told) in [
         (("weight = 3", "weight = 0"), "a weight is from 1"),
-        (("weight = 3", "wieght = 3"), "line 8"),
+        (("weight = 3", "weights = 3"), "line 8"),
         (("isolation = \"repeatable read\"", "isolation = \"serialisable\""), "serialisable"),
         (("zipf = [1, 10]", "zipf = [1, 10], sequence = 1"), "one of uniform, zipf, sequence"),
         (("exponent = 1.2", "exponent = 1.0"), "1.001"),
