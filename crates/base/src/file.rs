@@ -89,6 +89,36 @@ pub fn open_plain_to_write(path: &Path) -> io::Result<File> {
     plain(path, OpenOptions::new().read(true).write(true))
 }
 
+/// Opens a log to write at its end, and makes it if there is none, in a folder that belongs to somebody else: what has the name
+/// must be a regular file that has no other name, so that nobody has us write into a file of ours, or give it away.
+///
+/// # Errors
+/// [`io::ErrorKind::InvalidData`] if it is anything else, the operating system's error for a symbolic link, and when it may not be
+/// written.
+///
+/// # Examples
+/// ```
+/// # use std::io::Write;
+/// let dir = tempfile::tempdir()?;
+/// let log = dir.path().join("log");
+/// duramen_base::file::open_log(&log)?.write_all(b"begun\n")?;
+/// std::fs::hard_link(&log, dir.path().join("another name"))?;
+/// assert!(duramen_base::file::open_log(&log).is_err());
+/// std::os::unix::fs::symlink(&log, dir.path().join("link"))?;
+/// assert!(duramen_base::file::open_log(&dir.path().join("link")).is_err());
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[cfg(unix)]
+pub fn open_log(path: &Path) -> io::Result<File> {
+    use std::os::unix::fs::MetadataExt;
+    let mut options = OpenOptions::new();
+    let log = plain(path, system::for_owner(options.create(true).append(true)))?;
+    if log.metadata()?.nlink() != 1 {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "it has another name, too"));
+    }
+    Ok(log)
+}
+
 fn plain(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     if_file(system::only_plain(options).open(path)?)
 }

@@ -1,6 +1,6 @@
 //! A process of a node, with everything below it: started, held, killed, and found again by the folder that it works in.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use duramen_base::clock;
+use duramen_base::{clock, file};
 use duramen_postgres::{processes_below, ServerUser};
 use rustix::process::{kill_process, Pid, Signal};
 
@@ -97,8 +97,8 @@ impl Program {
             return Ok(());
         }
         let path = self.dir.join("log");
-        let log = OpenOptions::new().create(true).append(true).open(&path);
-        let log = log.map_err(DrillError::file("open the log", &path))?;
+        // The folder is of the user that it runs as, who may have put something else there.
+        let log = file::open_log(&path).map_err(DrillError::file("open the log", &path))?;
         self.user.own_file(&log).map_err(DrillError::file("prepare", &path))?;
         let errors = log.try_clone().map_err(DrillError::file("open the log", &path))?;
         let mut command = self.user.command(&self.program);
@@ -121,7 +121,8 @@ impl Program {
         };
         let started = started?;
         // The guardian ends whoever supervises others before those, which would be started again else.
-        let _ = fs::write(self.dir.join("supervisor.pid"), format!("{}\n", started.id()));
+        let _ =
+            file::replace(&self.dir.join("supervisor.pid"), format!("{}\n", started.id()).as_bytes(), 0o644);
         *child = Some(started);
         Ok(())
     }

@@ -14,7 +14,7 @@ use std::{
     fs::{self, File},
     io::{Read, Write},
     os::unix::{
-        fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
+        fs::{DirBuilderExt, PermissionsExt},
         process::CommandExt,
     },
     path::{Path, PathBuf},
@@ -411,12 +411,7 @@ impl Cluster {
             fs::DirBuilder::new().mode(0o700).create(dir).map_err(prepare(dir))?;
             self.user.own(dir).map_err(prepare(dir))?;
         }
-        let log = fs::OpenOptions::new()
-            .create(true)
-            .append(true)
-            .mode(0o600)
-            .open(&self.log)
-            .map_err(prepare(&self.log))?;
+        let log = file::open_log(&self.log).map_err(prepare(&self.log))?;
         let errors = log.try_clone().map_err(prepare(&self.log))?;
         vacate(&self.data_dir)?;
         // A pid file left by a killed server would be read as an answer of the new one.

@@ -48,7 +48,7 @@ impl Given {
     pub fn from_config(path: &Path, nodes: Vec<String>) -> Result<Self, DrillError> {
         let text = file::read_plain(path, CONFIG_MOST).map_err(DrillError::file("read", path))?;
         let mut sections: Vec<(usize, String)> = Vec::new();
-        let (mut address, mut name, mut password) = (None, None, None);
+        let (mut address, mut name, mut password, mut certificate) = (None, None, None, None);
         for line in text.lines() {
             let trimmed = line.trim_start();
             if trimmed.is_empty() || trimmed.starts_with('#') {
@@ -68,10 +68,17 @@ impl Given {
             let value = Some(value.to_owned());
             match (place.as_slice(), key.trim()) {
                 (["restapi"], "connect_address") => address = value,
+                (["restapi"], "certfile") => certificate = value,
                 (["restapi", "authentication"], "username") => name = value,
                 (["restapi", "authentication"], "password") => password = value,
                 _ => {}
             }
+        }
+        if certificate.is_some() {
+            return Err(DrillError::failed(
+                format!("reading {}", path.display()),
+                "its REST API speaks TLS, which a drill does not: its password would go out in the clear",
+            ));
         }
         let address = address.ok_or_else(|| {
             DrillError::failed(
