@@ -12,6 +12,7 @@ mod snapshot;
 mod worktree;
 
 pub use error::GitError;
+pub(crate) use worktree::delete;
 pub use worktree::Worktree;
 
 use call::{Call, Output};

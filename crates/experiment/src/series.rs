@@ -175,6 +175,10 @@ impl<'a> Series<'a> {
         if let Some(cut) = &cut {
             (options.progress)(&cut.to_string());
         }
+        // Of a process that was killed; there is no other now.
+        if let Err(error) = propose::clear(work) {
+            (options.progress)(&format!("what a proposer left in {} stays: {error}", work.display()));
+        }
         Ok(Series {
             folder,
             inside,

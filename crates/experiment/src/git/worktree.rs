@@ -308,7 +308,7 @@ fn sweep(folder: &Path) -> Result<(), GitError> {
 }
 
 /// Deletes a folder with all that is in it, or a file.
-pub(super) fn delete(path: &Path) -> Result<(), GitError> {
+pub(crate) fn delete(path: &Path) -> Result<(), GitError> {
     let remove = || match path.symlink_metadata() {
         Ok(meta) if meta.is_dir() => fs::remove_dir_all(path),
         Ok(_) => fs::remove_file(path),

@@ -18,6 +18,7 @@ use super::{
 use crate::{
     agents::{Agent, AgentError, Prompt, PROMPT_VARIABLE},
     event::{Event, Verdict},
+    git::delete,
     plain,
     run::{self, Job},
     spec::{ProposerSpec, Span},
@@ -30,10 +31,13 @@ pub(super) use question::unit;
 use question::About;
 use rules::{Rule, Time};
 use std::{
+    collections::BTreeSet,
+    ffi::OsString,
     fs,
     path::{Path, PathBuf},
     time::Duration,
 };
+pub(super) use walls::clear;
 
 /// The variable that holds the worktree that the proposer may edit, which is its current folder too.
 const WORKTREE_VARIABLE: &str = "DURAMEN_WORKTREE";
@@ -256,6 +260,7 @@ impl Series<'_> {
             caged: room.as_ref().map(|room| room.caged.clone()),
             output_limit: OUTPUT_LIMIT,
         };
+        let before = names(&tree).map_err(fail("read the folder", &tree))?;
         let ran = self.run(&job)?;
         drop(room);
         if matches!(ran.ended, run::Ended::TimedOut) && time.is_over() {
@@ -271,7 +276,10 @@ impl Series<'_> {
             });
         }
         let said = Answer::find(&tree.join(&answer), &ran.stdout);
-        leave_out(&tree, &answer, agent).map_err(fail("remove what the proposer left in", &tree))?;
+        if let Err(error) = leave_out(&tree, &answer, agent, &before) {
+            let why = format!("the proposer left what cannot be removed: {error}");
+            return Ok(nonsense(current, Claim::default(), why));
+        }
         let answer = match said {
             Ok(answer) => answer,
             Err(why) => return Ok(nonsense(current, Claim::default(), why)),
@@ -329,20 +337,23 @@ fn answer_name(tree: &Path) -> String {
     names.into_iter().find(|name| tree.join(name).symlink_metadata().is_err()).unwrap_or_default()
 }
 
-/// Removes what is no part of the change: the answer, and what an agent keeps beside its work.
-fn leave_out(tree: &Path, answer: &str, agent: Option<&Agent>) -> std::io::Result<()> {
+/// The names in a folder.
+fn names(tree: &Path) -> std::io::Result<BTreeSet<OsString>> {
+    fs::read_dir(tree)?.map(|entry| Ok(entry?.file_name())).collect()
+}
+
+/// Removes what is no part of the change: the answer, and what an agent keeps beside its work, if it was not there `before`.
+fn leave_out(
+    tree: &Path,
+    answer: &str,
+    agent: Option<&Agent>,
+    before: &BTreeSet<OsString>,
+) -> Result<(), Box<dyn std::error::Error>> {
     let leaves: &[&str] = agent.map_or(&[], |agent| agent.leaves);
-    for entry in fs::read_dir(tree)? {
-        let entry = entry?;
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
-        if name != answer && !leaves.iter().any(|begin| name.starts_with(begin)) {
-            continue;
-        }
-        if entry.file_type()?.is_dir() {
-            fs::remove_dir_all(entry.path())?;
-        } else {
-            fs::remove_file(entry.path())?;
+    for name in names(tree)?.difference(before) {
+        let text = name.to_string_lossy();
+        if text == answer || leaves.iter().any(|begin| text.starts_with(begin)) {
+            delete(&tree.join(name))?;
         }
     }
     Ok(())

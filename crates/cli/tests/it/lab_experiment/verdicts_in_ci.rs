@@ -191,6 +191,24 @@ fn the_status_is_the_verdicts() {
     }
 }
 
+/// What the base gained since the change left it is not taken back by it.
+#[test]
+fn a_base_that_went_on_is_no_part_of_what_is_judged() {
+    let forge = Forge::open();
+    let project = project("100.01");
+    project.write("program/time", "50\n");
+    project.commit("a gain of somebody else");
+    project.git(&["checkout", "-q", "change"]);
+    project.git(&["checkout", "-q", "main~1", "--", "program/time"]);
+    project.write("program/other", "1\n");
+    project.commit("nothing with time");
+    project.git(&["checkout", "-q", "main"]);
+    let job = Job::new(project.root(), &forge, Path::new(env!("CARGO_BIN_EXE_duramen")));
+    // A title is a title, also if it looks like an option.
+    let said = job.with("DURAMEN_TITLE", "--allow-unisolated").with("GITHUB_ACTIONS", "true").judge(0);
+    assert!(said.contains("no difference shown") && said.contains("::stop-commands::"), "{said}");
+}
+
 #[test]
 fn whatever_the_forge_does_there_is_one_comment_and_the_status_is_the_verdicts() {
     let forge = Forge::open();
@@ -311,6 +329,9 @@ fn the_action_and_the_template_judge_too() {
     forge.with(|state| state.add("mallory", "<!-- duramen-verdict experiment 999 -->"));
     fs::create_dir(project.root().join("ci")).expect("a folder");
     fs::copy(deploy("ci/duramen-verdict"), project.root().join("ci/duramen-verdict")).expect("the script");
+    project.commit("what judges");
+    // One that a merge request brings along judges nothing.
+    fs::write(project.root().join("ci/duramen-verdict"), "exit 0\n").expect("another one");
     let lines: String = block("gitlab/duramen-verdict.yml", "script:")
         .lines()
         .map(|line| format!("{}\n", line.strip_prefix("- ").unwrap_or(line)))
@@ -323,7 +344,9 @@ fn the_action_and_the_template_judge_too() {
         .with("CI_PIPELINE_ID", "12")
         .with("CI_MERGE_REQUEST_TITLE", HOSTILE)
         .with("CI_MERGE_REQUEST_DIFF_BASE_SHA", "main")
-        .with("CI_COMMIT_SHA", "change");
+        .with("CI_COMMIT_SHA", "change")
+        .with("CI_JOB_ID", "9")
+        .with("CI_BUILDS_DIR", project.beside("").to_str().expect("its path"));
     for run in ["12", "13"] {
         let output = job.with("CI_PIPELINE_ID", run).sh(&["-eu", "-c", &lines]);
         assert!(output.status.success(), "{output:?}");

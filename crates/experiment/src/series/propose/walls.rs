@@ -5,6 +5,7 @@
 use super::super::{error::fail, walls::home, Series, SeriesError};
 use crate::{
     agents::{which, Agent},
+    git::delete,
     run::Caged,
     spec::{values, Spec},
 };
@@ -101,6 +102,11 @@ const VARIABLES: [&str; 36] = [
     "no_proxy",
 ];
 
+/// Removes what a question that was cut off has left, with the copies of credentials that are in it.
+pub(in super::super) fn clear(work: &Path) -> io::Result<()> {
+    delete(&work.join(HOME)).map_err(io::Error::other)
+}
+
 /// What whoever proposes runs within.
 pub(super) struct Room {
     pub(super) caged: Caged,
@@ -115,7 +121,7 @@ pub(super) struct Room {
 impl Drop for Room {
     fn drop(&mut self) {
         // The next one makes it anew, whatever is left.
-        let _ = fs::remove_dir_all(&self.home);
+        let _ = delete(&self.home);
     }
 }
 
@@ -191,33 +197,37 @@ fn make_home<'p>(
     agent: Option<&Agent>,
     named: impl Iterator<Item = &'p PathBuf>,
 ) -> io::Result<()> {
-    match fs::remove_dir_all(home) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
+    delete(home).map_err(io::Error::other)?;
     fs::create_dir_all(home)?;
     fs::set_permissions(home, Permissions::from_mode(0o700))?;
-    let place = |name: &str| -> io::Result<PathBuf> {
+    // What lies below a link is the user's own, and seen through it already: nothing is made or removed there.
+    let place = |name: &str| -> io::Result<Option<PathBuf>> {
         let path = home.join(name);
+        let mut above = path.ancestors().skip(1).take_while(|dir| *dir != home);
+        if above.any(Path::is_symlink) {
+            return Ok(None);
+        }
         path.parent().map_or(Ok(()), fs::create_dir_all)?;
-        Ok(path)
+        Ok(Some(path))
     };
     for name in TOOLCHAINS.iter().filter(|name| real.join(name).exists()) {
-        symlink(real.join(name), place(name)?)?;
+        if let Some(link) = place(name)? {
+            symlink(real.join(name), link)?;
+        }
     }
     for name in agent.into_iter().flat_map(|agent| agent.home) {
         let Ok(file) = fs::File::open(real.join(name)) else { continue };
         let mut bytes = Vec::new();
         file.take(COPIED_MAX + 1).read_to_end(&mut bytes)?;
         if bytes.len() as u64 <= COPIED_MAX {
-            let path = place(name)?;
+            let Some(path) = place(name)? else { continue };
             fs::write(&path, bytes)?;
             fs::set_permissions(&path, Permissions::from_mode(0o600))?;
         }
     }
     for path in named {
         let Some(name) = path.strip_prefix(real).ok().and_then(Path::to_str) else { continue };
-        let link = place(name)?;
+        let Some(link) = place(name)? else { continue };
         // Of what was copied the spec says that it is to be the file itself.
         let _ = fs::remove_file(&link);
         if link.symlink_metadata().is_err() {
@@ -234,8 +244,11 @@ fn folders_of(program: &Path) -> Vec<PathBuf> {
     let modules = real.ancestors().filter(|dir| dir.ends_with("node_modules")).last();
     match (modules, real.parent()) {
         (Some(modules), _) => folders.push(modules.to_owned()),
-        // Such as a virtual environment.
-        (None, Some(dir)) if dir.ends_with("bin") => folders.extend(dir.parent().map(Path::to_owned)),
+        // All of a virtual environment, and no other folder that has programs among other things.
+        (None, Some(dir)) if dir.ends_with("bin") => {
+            folders.push(dir.to_owned());
+            folders.extend(dir.parent().filter(|env| env.join("pyvenv.cfg").is_file()).map(Path::to_owned));
+        }
         (None, Some(dir)) => folders.push(dir.to_owned()),
         (None, None) => {}
     }
@@ -265,4 +278,39 @@ fn named_in(command: &str) -> Vec<PathBuf> {
         .filter(|path| path.is_absolute() && path.is_file())
         .map(Path::to_owned)
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::make_home;
+    use std::{fs, os::unix::fs::symlink, path::PathBuf};
+
+    /// What is named below a toolchain, or below something else that is named, is seen through that.
+    #[test]
+    fn making_a_home_leaves_the_users_own_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let (home, real) = (dir.path().join(super::HOME), dir.path().join("real"));
+        let files =
+            [".cargo/config.toml", ".config/gh/hosts.yml", "bin/tool", "notes"].map(|name| real.join(name));
+        for file in &files {
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, "the user's").unwrap();
+        }
+        symlink(&files[3], real.join("link")).unwrap();
+        let named: Vec<PathBuf> = [vec![real.join(".config/gh")], files.to_vec()].concat();
+        for _ in 0..2 {
+            make_home(&home, &real, None, named.iter()).unwrap();
+            for file in &files {
+                assert!(!file.is_symlink() && fs::read(file).unwrap() == b"the user's", "{}", file.display());
+                let seen = home.join(file.strip_prefix(&real).unwrap());
+                assert_eq!(fs::read(seen).unwrap(), b"the user's");
+            }
+        }
+        // What cannot be written is removed all the same.
+        let cache = home.join("cache/of/modules");
+        fs::create_dir_all(&cache).unwrap();
+        fs::set_permissions(&cache, std::os::unix::fs::PermissionsExt::from_mode(0o555)).unwrap();
+        super::clear(dir.path()).unwrap();
+        assert!(!home.exists());
+    }
 }
