@@ -28,7 +28,7 @@ pub(crate) struct Load {
 /// Hosts that are reached by ssh.
 #[derive(Debug, Args)]
 pub(crate) struct Hosts {
-    /// Two hosts on which the pair is made, the primary's first, and removed at the end: ssh://USER@HOST[:PORT], with
+    /// Two hosts on which the pair is made, the primary's first, and removed at the end: ssh://USER@HOST:PORT, with
     /// ?address=IP if others reach it by another address. Their keys must be known
     #[arg(long, value_name = "URL,URL", value_delimiter = ',', num_args = 1, conflicts_with_all = ["primary", "source"])]
     hosts: Vec<Address>,
