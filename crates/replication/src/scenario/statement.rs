@@ -189,7 +189,7 @@ pub(super) const DROP_MANY: Scenario = Scenario {
     name: "drop of 10,000 partitions",
     text: "As S11, with 200,000 rows in 10,000 partitions: 40,000 files, and a lock of each of 30,000 relations, on both servers. \
            The primary takes its time for that before the commit, at every level; the standby takes its own for the files.",
-    sizes: &[("rows", 200_000, 20_000), ("partitions", 10_000, 1_000)],
+    sizes: &[("rows", 200_000, 20_000), ("partitions", 10_000, 200)],
     needs: &[Need::OwnPair],
     setup: &[
         DROP_PARTITIONS.setup[0],
@@ -204,7 +204,7 @@ pub(super) const DROP_MANY: Scenario = Scenario {
          END $$",
         DROP_PARTITIONS.setup[3],
     ],
-    expect: &[Expect::FilesRemoved(4_000)],
+    expect: &[Expect::FilesRemoved(800)],
     advice: "\
 Detach and drop partitions as they age, some at a time: one statement locks all of them at once (max_locks_per_transaction must \
 allow that on both servers), and its replay removes all their files before anything that follows is seen on the standby.",
