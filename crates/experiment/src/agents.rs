@@ -46,7 +46,7 @@ pub struct Agent {
     pub env: &'static [&'static str],
     /// Files of the home that it gets copies of within its walls: its credentials and settings.
     pub home: &'static [&'static str],
-    /// How the names of files begin that it leaves at the top of the worktree, and that are no part of a change.
+    /// How the names of files begin that it leaves at the top of the worktree, and that are not part of a change.
     pub leaves: &'static [&'static str],
     /// How one gets it.
     pub install: &'static str,

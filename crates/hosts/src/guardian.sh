@@ -99,7 +99,7 @@ while IFS= read -r line; do
         say "beat $2"
         ;;
     put)
-        case $2 in admin | conf | hba | pass) ;; *) die "there is no file of that name" ;; esac
+        case $2 in admin | conf | hba | pass) ;; *) die "unknown file name" ;; esac
         while IFS= read -r text && [ "$text" != . ]; do printf '%s\n' "$text"; done >"$dir/file.$2"
         ;;
     find) step "$2" find_servers ;;

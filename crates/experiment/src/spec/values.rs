@@ -87,7 +87,7 @@ pub(crate) fn place(
             Err(ValuesError::Inside { scale, path, root })
         }
         Ok(path) if !path.is_file() => {
-            Err(ValuesError::Wrong { scale, path, why: "it is no file; give one with a value a line" })
+            Err(ValuesError::Wrong { scale, path, why: "it is not a regular file; give a file with one value per line" })
         }
         Ok(path) => Ok(path),
     })
@@ -104,19 +104,19 @@ pub(crate) fn read(spec: &Spec, scale: &Scale, path: &Path) -> Result<Values, Va
         return Err(wrong("it is larger than 1 MiB"));
     }
     let digest = blake3::hash(&bytes).to_hex().to_string();
-    let text = String::from_utf8(bytes).map_err(|_| wrong("it is no UTF-8"))?;
+    let text = String::from_utf8(bytes).map_err(|_| wrong("it is not valid UTF-8"))?;
     let mut list: Vec<String> =
         text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect();
     list.sort_unstable();
     list.dedup();
     if list.len() < 2 {
-        return Err(wrong("give two values or more, one a line: a single one is known once it was drawn"));
+        return Err(wrong("give at least two values, one per line: a single value is known once it has been drawn"));
     }
     if list.iter().any(|value| value.len() > VALUE_MAX || value.chars().any(char::is_control)) {
         return Err(wrong("a value is one line of text without control characters, of 32 KiB at most"));
     }
     if list.iter().any(|value| spec.scales.iter().any(|other| !other.is_drawn() && other.value == *value)) {
-        return Err(wrong("one of them is the value of another scale: it would not be new"));
+        return Err(wrong("one of the values is already used by another scale, so it would not be new"));
     }
     let needs_number = spec
         .invariants
@@ -124,7 +124,7 @@ pub(crate) fn read(spec: &Spec, scale: &Scale, path: &Path) -> Result<Values, Va
         .filter_map(|invariant| Condition::parse(&invariant.holds).ok())
         .any(|condition| condition.names_scale());
     if needs_number && list.iter().any(|value| Condition::scale_number(value).is_none()) {
-        return Err(wrong("an invariant compares `scale`, and one of them is no number"));
+        return Err(wrong("an invariant compares `scale`, but one of the values is not a number"));
     }
     Ok(Values { list, digest })
 }

@@ -245,7 +245,7 @@ esac
         "wrongly named",
         "longer than 4 KiB",
         "cannot be read",
-        "is no file",
+        "is not a regular file",
         "longer than 256 KiB",
         "holds no JSON object",
     ]) {
@@ -328,7 +328,7 @@ fn values_in_a_file_are_outside_and_are_read_late() {
     for (path, what) in [
         (project.root.join("program/small"), "move them out of the repository"),
         (project.root.with_file_name("nowhere"), "make the file"),
-        (project.root.with_file_name("out"), "it is no file"),
+        (project.root.with_file_name("out"), "it is not a regular file"),
     ] {
         project.spec(&spec.replace(&file.display().to_string(), &path.display().to_string()));
         let error = project.with(|series| series.baseline()).expect_err("no baseline");

@@ -90,7 +90,7 @@ impl Plan for Options {
             return refused("there are from 1 to 64 clients");
         }
         if self.levels.is_empty() || self.faults.is_empty() {
-            return refused("there is no level, or no fault, to measure");
+            return refused("nothing to measure: name at least one level and one fault");
         }
         if self.primary.is_none() && self.arrangements.is_empty() {
             return refused("there is no arrangement to measure");

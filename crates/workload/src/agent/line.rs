@@ -273,7 +273,7 @@ impl Agent {
     }
 }
 
-/// A line; `Some(None)`: one that is no answer.
+/// A line; `Some(None)`: one that is not an answer.
 async fn next(reader: &mut BufReader<ChildStdout>) -> Option<Option<Answer>> {
     let mut line = Vec::new();
     match reader.take(LONGEST_LINE).read_until(b'\n', &mut line).await {

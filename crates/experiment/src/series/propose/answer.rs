@@ -76,12 +76,12 @@ impl Answer {
         Ok(())
     }
 
-    /// What else it says. A value that is no text is taken as it is written.
+    /// What else it says. A value that is not text is taken as it is written.
     fn notes(&self) -> Result<BTreeMap<String, String>, String> {
         let fields = match self.fields.get("notes") {
             None | Some(Value::Null) => return Ok(BTreeMap::new()),
             Some(Value::Object(fields)) => fields,
-            Some(_) => return Err("the proposer's `notes` are no JSON object with a text a field".to_owned()),
+            Some(_) => return Err("the proposer's `notes` must be a JSON object whose values are text".to_owned()),
         };
         let text = |value: &Value| match value {
             Value::String(text) => text.trim().to_owned(),
@@ -126,7 +126,7 @@ fn read(file: &Path) -> Result<Option<String>, String> {
     match read(&mut text) {
         Ok(true) if text.len() as u64 <= BYTES_MAX => {}
         Ok(true) => return Err(format!("the proposer's file {} is longer than 256 KiB", name())),
-        Ok(false) | Err(_) => return Err(format!("the proposer's {} is no file", name())),
+        Ok(false) | Err(_) => return Err(format!("the proposer's {} is not a regular file", name())),
     }
     match String::from_utf8(text) {
         Ok(text) => Ok(Some(text)),
