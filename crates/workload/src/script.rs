@@ -406,6 +406,10 @@ pub(crate) fn check_name(name: &str, line: usize) -> Result<(), Fault> {
         && !name.starts_with(|c: char| c.is_ascii_digit());
     match is_name {
         true => Ok(()),
-        false => Err(Fault::new(line, name, "not a valid variable name: use letters, digits and _, and do not start with a digit")),
+        false => Err(Fault::new(
+            line,
+            name,
+            "not a valid variable name: use letters, digits and _, and do not start with a digit",
+        )),
     }
 }

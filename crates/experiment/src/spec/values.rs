@@ -86,9 +86,11 @@ pub(crate) fn place(
             let root = below.first().map(|top| top.to_path_buf()).unwrap_or_default();
             Err(ValuesError::Inside { scale, path, root })
         }
-        Ok(path) if !path.is_file() => {
-            Err(ValuesError::Wrong { scale, path, why: "it is not a regular file; give a file with one value per line" })
-        }
+        Ok(path) if !path.is_file() => Err(ValuesError::Wrong {
+            scale,
+            path,
+            why: "it is not a regular file; give a file with one value per line",
+        }),
         Ok(path) => Ok(path),
     })
 }
@@ -110,7 +112,9 @@ pub(crate) fn read(spec: &Spec, scale: &Scale, path: &Path) -> Result<Values, Va
     list.sort_unstable();
     list.dedup();
     if list.len() < 2 {
-        return Err(wrong("give at least two values, one per line: a single value is known once it has been drawn"));
+        return Err(wrong(
+            "give at least two values, one per line: a single value is known once it has been drawn",
+        ));
     }
     if list.iter().any(|value| value.len() > VALUE_MAX || value.chars().any(char::is_control)) {
         return Err(wrong("a value is one line of text without control characters, of 32 KiB at most"));

@@ -81,7 +81,9 @@ impl Answer {
         let fields = match self.fields.get("notes") {
             None | Some(Value::Null) => return Ok(BTreeMap::new()),
             Some(Value::Object(fields)) => fields,
-            Some(_) => return Err("the proposer's `notes` must be a JSON object whose values are text".to_owned()),
+            Some(_) => {
+                return Err("the proposer's `notes` must be a JSON object whose values are text".to_owned())
+            }
         };
         let text = |value: &Value| match value {
             Value::String(text) => text.trim().to_owned(),
