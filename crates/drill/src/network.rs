@@ -51,7 +51,9 @@ impl Drop for Space {
 #[must_use]
 pub fn obstacle() -> Option<String> {
     if !rustix::process::geteuid().is_root() {
-        return Some("network namespaces need root".to_owned());
+        return Some(
+            "network namespaces need root: start it with sudo, or as root in a container".to_owned(),
+        );
     }
     let missing = |(program, package): (&str, &str)| {
         find(program)

@@ -21,10 +21,10 @@ Examples:
   duramen lab drill failover switchover --nodes 2 --ttl 30 --loop-wait 10 --retry-timeout 10
   duramen lab drill failover switchover --patroni-config patroni.yml --dsn 'host=a user=app' --dsn 'host=b user=app'
 
-It starts three etcd and three nodes of Patroni with PostgreSQL in network namespaces of their own (without root on the
-loopback interface, where no cable can be pulled), lets clients write, breaks something, and tells how long nobody could
-write, when each stage was reached, and which acknowledged rows are missing. Nothing is left of it, even after a kill. It
-needs etcd (Debian's etcd-server) and Patroni 4: make setup-cluster.
+It starts three etcd and three nodes of Patroni with PostgreSQL in network namespaces of their own, lets clients write,
+breaks something, and tells how long nobody could write, when each stage was reached, and which acknowledged rows are
+missing. Nothing is left of it, even after a kill. It needs root, etcd (Debian's etcd-server) and Patroni 4: make
+setup-cluster.
 
 On a cluster of your own (--patroni-config or --rest, and --dsn for each node) only the switchover is held, and only if you
 name it. Nothing is written there but commits without objects.

@@ -9,7 +9,6 @@ use super::document::Failover;
 use super::given::Given;
 use super::run;
 use crate::disk;
-use crate::network;
 use crate::patroni::Settings;
 
 /// What is done to the leader, or to what it stands on.
@@ -63,11 +62,7 @@ impl Drill {
     /// Why it cannot be held here, if it cannot.
     #[must_use]
     pub fn obstacle(self) -> Option<String> {
-        match self {
-            Drill::Cut => network::obstacle(),
-            Drill::Disk => disk::obstacle(),
-            _ => None,
-        }
+        (self == Drill::Disk).then(disk::obstacle).flatten()
     }
 
     /// Whether another node leads afterwards.

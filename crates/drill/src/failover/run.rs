@@ -45,16 +45,18 @@ pub(super) fn run(options: &Options, say: Say<'_>) -> Result<Measured, SuiteErro
         conclude(document::found(&evidence), &mut evidence);
         return Ok(evidence.into());
     }
+    // On the loopback interface every user of this machine could write to etcd, which takes no password, and what Patroni
+    // reads there is run as the servers' user.
+    if let Some(obstacle) = network::obstacle() {
+        return Err(SuiteError::Preconditions(vec![obstacle]));
+    }
     let programs = Programs::find(&options.home, options.site.as_deref(), options.major)?;
     let user = ServerUser::current().map_err(SuiteError::other)?;
     let scratch = Scratch::make(&options.dir, "lab-drill", &user).map_err(SuiteError::other)?;
     say("making the network");
     let nodes = options.cluster.nodes;
     // This thread is the run's own, and is moved into the network; so is all that it connects and starts.
-    let network = Arc::new(match network::obstacle() {
-        None => Network::namespaces(scratch.path(), nodes)?,
-        Some(_) => Network::loopback(nodes),
-    });
+    let network = Arc::new(Network::namespaces(scratch.path(), nodes)?);
     let runtime = runtime()?;
     let settings = options.cluster;
     evidence.configure("server_version", programs.version());
@@ -63,7 +65,6 @@ pub(super) fn run(options: &Options, say: Say<'_>) -> Result<Measured, SuiteErro
     evidence.configure("ttl_s", settings.ttl);
     evidence.configure("loop_wait_s", settings.loop_wait);
     evidence.configure("retry_timeout_s", settings.retry_timeout);
-    evidence.configure("network", if network.has_cables() { "namespaces" } else { "loopback" });
     let held = runtime.block_on(async {
         tokio::select! {
             held = all(options, &programs, &user, &network, &scratch, &mut evidence, say) => held,

@@ -5,3 +5,4 @@ mod config;
 mod ledger;
 mod network;
 mod program;
+mod refused;

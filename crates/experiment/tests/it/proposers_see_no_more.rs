@@ -345,7 +345,7 @@ fn values_in_a_file_are_outside_and_are_read_late() {
         project.set(name, "50");
     }
     let error = project.attempt().expect_err("no confirmation");
-    assert!(error.to_string().contains("two values or more"), "{error}");
+    assert!(error.to_string().contains("at least two values"), "{error}");
     assert!(!build.is_empty() && project.state().open_try().is_some(), "it goes on when the file is mended");
     fs::write(&file, IN_FILE.join("\n")).expect("the values are written");
     let ended = project.attempt().expect("the try ends");

@@ -210,6 +210,24 @@ fn a_base_that_went_on_is_no_part_of_what_is_judged() {
 }
 
 #[test]
+fn a_change_that_is_not_isolated_is_not_judged_beside_a_token() {
+    let forge = Forge::open();
+    let project = project("80");
+    let begun = project.beside("begun");
+    let program = project.beside("touches");
+    support::install(&program, &format!("#!/bin/sh\ntouch {}\n", begun.display()));
+    let job = Job::new(project.root(), &forge, &program);
+    for arguments in ["--allow-unisolated", "--series x\t--allow-unisolated", "--allow-unisolated --quiet"] {
+        let said = job.with("DURAMEN_ARGUMENTS", arguments).judge(4);
+        assert!(said.contains("could read DURAMEN_FORGE_TOKEN"), "{said}");
+    }
+    assert!(!begun.exists(), "it was begun");
+    assert_eq!(forge.with(|state| state.comments.len()), 0);
+    job.with("DURAMEN_ARGUMENTS", "--allow-unisolated").with("DURAMEN_FORGE_TOKEN", "").judge(4);
+    assert!(begun.exists(), "without a token it is judged");
+}
+
+#[test]
 fn whatever_the_forge_does_there_is_one_comment_and_the_status_is_the_verdicts() {
     let forge = Forge::open();
     let project = project("80");
