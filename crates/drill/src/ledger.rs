@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// One row that a client tried to write. It is never tried again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attempt {
@@ -34,7 +36,7 @@ struct Pages {
 }
 
 /// What became of it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Account {
     /// Rows that were tried.
     pub attempted: u64,

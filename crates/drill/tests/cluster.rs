@@ -60,7 +60,7 @@ fn nothing_that_was_acknowledged_is_lost_with_a_synchronous_standby() {
         assert_eq!(evidence.median(&format!("lost_rows/{name}")), Some(0.0));
     }
     for view in repetitions(&evidence) {
-        assert!(view.acknowledged > 100, "{view:?}");
+        assert!(view.account.acknowledged > 100, "{view:?}");
         assert_ne!(view.leaders[0], view.leaders[1], "{view:?}");
         assert!(view.elected_s <= view.first_commit_s && view.first_commit_s.is_some(), "{view:?}");
     }
@@ -74,10 +74,13 @@ fn what_an_asynchronous_cluster_loses_is_measured() {
     assert_ne!(evidence.verdict, Verdict::Invalid, "{:?}", evidence.findings);
     let view = repetitions(&evidence).remove(0);
     assert!(
-        view.split > 0,
+        view.account.split > 0,
         "a leader that goes on took no row before it saw that another one leads: {view:?}"
     );
-    assert!(view.lost >= view.split, "rows of two leaders, and not all of them lost: {view:?}");
+    assert!(
+        view.account.lost >= view.account.split,
+        "rows of two leaders, and not all of them lost: {view:?}"
+    );
     assert!(evidence.checks.iter().all(|check| check.passed), "{:?}", evidence.checks);
 }
 
@@ -115,7 +118,7 @@ fn a_cluster_of_somebody_is_switched_over_and_nothing_is_made_in_it() {
     eprintln!("{}", Failover.table(&evidence));
     assert_eq!(evidence.verdict, Verdict::Pass, "{:?} {:?}", evidence.checks, evidence.findings);
     let view = repetitions(&evidence).remove(0);
-    assert!(view.acknowledged > 50 && view.lost == 0 && view.gap_s < 30.0, "{view:?}");
+    assert!(view.account.acknowledged > 50 && view.account.lost == 0 && view.gap_s < 30.0, "{view:?}");
     assert_eq!(view.leaders[0], cluster.nodes()[old].name());
     assert_eq!(runtime.block_on(cluster.healthy(Duration::from_secs(60))).unwrap(), 1 - old);
     assert_eq!(relations(1 - old), before);

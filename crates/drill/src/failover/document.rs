@@ -12,6 +12,7 @@ use duramen_reports::text::{self, narrow_table, wrapped};
 use serde::{Deserialize, Serialize};
 
 use super::options::Drill;
+use crate::ledger::Account;
 
 /// The name of its documents' suite.
 pub const SUITE: &str = "failover";
@@ -45,18 +46,9 @@ pub struct RepetitionView {
     pub first_commit_s: Option<f64>,
     /// When all nodes streamed again.
     pub healthy_s: f64,
-    /// Rows that were tried.
-    pub attempted: u64,
-    /// Rows that were acknowledged.
-    pub acknowledged: u64,
-    /// Acknowledged rows that are not there.
-    pub lost: u64,
-    /// Rows that are there and were not acknowledged.
-    pub unacknowledged: u64,
-    /// Rows that are there and that nobody wrote.
-    pub strange: u64,
-    /// Rows that the old leader acknowledged after another one had.
-    pub split: u64,
+    /// What became of the rows.
+    #[serde(flatten)]
+    pub account: Account,
     /// What clients were told, and how often.
     pub errors: BTreeMap<String, u64>,
 }
@@ -121,8 +113,11 @@ pub(super) fn found(evidence: &Evidence) -> Vec<Finding> {
             Some(longest),
             format!("When {}, clients wrote nothing for {between}.", drill.in_words()),
         ));
-        let (lost, split, acknowledged) =
-            (sum(|view| view.lost), sum(|view| view.split), sum(|view| view.acknowledged));
+        let (lost, split, acknowledged) = (
+            sum(|view| view.account.lost),
+            sum(|view| view.account.split),
+            sum(|view| view.account.acknowledged),
+        );
         if lost > 0 || split > 0 {
             let text = format!(
                 "When {}, {lost} of {acknowledged} acknowledged rows were lost; {split} were acknowledged by the old leader \
@@ -132,7 +127,7 @@ pub(super) fn found(evidence: &Evidence) -> Vec<Finding> {
             );
             findings.push(Finding::new(format!("lost_{name}"), Severity::Warning, Some(lost as f64), text));
         }
-        let unknown = sum(|view| view.unacknowledged);
+        let unknown = sum(|view| view.account.unacknowledged);
         if unknown > 0 {
             let text = format!(
                 "When {}, {} there although no client was told so: a client that gets an error must look whether what it wrote \
@@ -181,9 +176,9 @@ fn rows(evidence: &Evidence) -> Vec<[String; 10]> {
             time(view.elected_s),
             time(view.promoted_s),
             time(view.first_commit_s),
-            view.acknowledged.to_string(),
-            view.lost.to_string(),
-            view.unacknowledged.to_string(),
+            view.account.acknowledged.to_string(),
+            view.account.lost.to_string(),
+            view.account.unacknowledged.to_string(),
         ]
     };
     repetitions(evidence).into_iter().map(row).collect()
@@ -235,8 +230,8 @@ impl Suite for Failover {
     fn headline(&self, evidence: &Evidence) -> Option<Headline> {
         let views = repetitions(evidence);
         let longest = views.iter().max_by(|a, b| a.gap_s.total_cmp(&b.gap_s))?;
-        let lost: u64 = views.iter().map(|view| view.lost).sum();
-        let acknowledged: u64 = views.iter().map(|view| view.acknowledged).sum();
+        let lost: u64 = views.iter().map(|view| view.account.lost).sum();
+        let acknowledged: u64 = views.iter().map(|view| view.account.acknowledged).sum();
         Some(Headline::new(
             format!("no commit for {} s at the longest ({})", number(longest.gap_s), longest.drill),
             format!("{lost} of {acknowledged} acknowledged rows lost in {}", counted(views.len(), "drill")),
@@ -245,7 +240,7 @@ impl Suite for Failover {
 
     fn tiles(&self, evidence: &Evidence) -> Vec<Tile> {
         let tile = |(drill, views): (Drill, Vec<RepetitionView>)| {
-            let lost: u64 = views.iter().map(|view| view.lost).sum();
+            let lost: u64 = views.iter().map(|view| view.account.lost).sum();
             let longest = views.iter().map(|view| view.gap_s).fold(0.0, f64::max);
             Tile {
                 figure: format!("{} s", number(longest)),

@@ -17,7 +17,7 @@ use super::document::{self, RepetitionView};
 use super::options::{Drill, Options};
 use crate::error::DrillError;
 use crate::http::Endpoint;
-use crate::ledger::{Attempt, Ledger};
+use crate::ledger::{Account, Attempt, Ledger};
 use crate::patroni::{is_healthy, members, Member};
 use crate::writer::{Work, Writers};
 
@@ -125,8 +125,8 @@ pub(super) async fn hold(
     let views = document::repetitions(evidence);
     let gaps: Vec<f64> = views.iter().map(|view| view.gap_s).collect();
     evidence.measurements.push(Measurement::from_values("gap_s/switchover", "s", &gaps));
-    let lost: u64 = views.iter().map(|view| view.lost).sum();
-    let acknowledged: u64 = views.iter().map(|view| view.acknowledged).sum();
+    let lost: u64 = views.iter().map(|view| view.account.lost).sum();
+    let acknowledged: u64 = views.iter().map(|view| view.account.acknowledged).sum();
     evidence.measurements.push(Measurement::scalar("lost_rows/switchover", "rows", lost as f64));
     evidence.check(
         "nothing_lost/switchover",
@@ -213,12 +213,12 @@ async fn once(
         promoted_s: None,
         first_commit_s: first_commit.map(|at| at.saturating_sub(begin).as_secs_f64()),
         healthy_s: (end - begin).as_secs_f64(),
-        attempted: attempts.len() as u64,
-        acknowledged: acknowledged.len() as u64,
-        lost,
-        unacknowledged: 0,
-        strange: 0,
-        split: 0,
+        account: Account {
+            attempted: attempts.len() as u64,
+            acknowledged: acknowledged.len() as u64,
+            lost,
+            ..Account::default()
+        },
         errors: ledger.errors(),
     };
     document::push(evidence, &view);

@@ -178,12 +178,7 @@ fn tell(drill: Drill, repetition: &Repetition, ground: &Ground, evidence: &mut E
         promoted_s: seconds(repetition, repetition.stages.promoted),
         first_commit_s: seconds(repetition, repetition.first_commit),
         healthy_s: (repetition.window[1] - repetition.window[0]).as_secs_f64(),
-        attempted: repetition.account.attempted,
-        acknowledged: repetition.account.acknowledged,
-        lost: repetition.account.lost,
-        unacknowledged: repetition.account.unacknowledged,
-        strange: repetition.account.strange,
-        split: repetition.account.split,
+        account: repetition.account,
         errors: repetition.errors(),
     };
     document::push(evidence, &view);
