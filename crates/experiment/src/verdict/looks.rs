@@ -229,7 +229,7 @@ impl Blocks<'_> {
         let agree = view.scales.len() >= 2 && view.scales.iter().all(|it| it.compared.effect.share < 0.0);
         let floor = words::percent(rule.floor);
         if is_better && (-effect.share > rule.floor || agree) {
-            let unshown = guards::unshown(spec, view, self.most());
+            let unshown = guards::unshown(spec, view, self.count);
             let summary = if -effect.share > rule.floor {
                 summary
             } else {
@@ -240,8 +240,8 @@ impl Blocks<'_> {
             };
             return match (unshown, disagrees.undecided) {
                 (None, None) => Some((Verdict::Keep, summary)),
-                _ if !self.is_last() => None,
-                (Some(reason), _) => Some((Verdict::Inconclusive, format!("{summary}; but {reason}"))),
+                (unshown, _) if !self.is_last() && !unshown.as_ref().is_some_and(|it| it.is_hopeless) => None,
+                (Some(it), _) => Some((Verdict::Inconclusive, format!("{summary}; but {}", it.reason))),
                 (None, Some(undecided)) => {
                     let verdict =
                         if undecided.is_below { Verdict::Suspicious } else { Verdict::Inconclusive };

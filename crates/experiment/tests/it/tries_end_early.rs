@@ -141,7 +141,7 @@ fn what_a_try_takes_and_finds_is_what_the_docs_say() {
     // The noise of a run and the quads of the noise floor, with the most runs of equals and the least share of gains of 5 % that
     // is kept. Of 240 at 95 %, two standard errors are 3 %.
     for (noise, noise_quads, most, least) in
-        [(0.01, 12, 3.0, 0.95), (0.0125, 8, 4.0, 0.93), (0.015, 12, 4.0, 0.92), (0.03, 12, 14.0, 0.6)]
+        [(0.01, 12, 3.0, 0.95), (0.0125, 8, 4.0, 0.93), (0.015, 12, 4.0, 0.92), (0.03, 12, 14.0, 0.67)]
     {
         let mut spec = slow();
         spec.measure.noise_quads = Some(noise_quads);
@@ -153,7 +153,7 @@ fn what_a_try_takes_and_finds_is_what_the_docs_say() {
                 3.0 => assert!(runs <= 2.01 && kept == 0.0, "noise {noise}: {runs} runs, {kept} kept"),
                 0.95 => assert!(kept >= least, "noise {noise}: {kept} kept"),
                 // A clear keep takes a third of the 96 runs of a try and a confirmation that are not looked at.
-                0.9 | 0.8 => assert!(runs <= 32.0 && kept >= 0.9, "noise {noise}: {runs} runs, {kept} kept"),
+                0.9 | 0.8 => assert!(runs <= 32.0 && kept >= 0.97, "noise {noise}: {runs} runs, {kept} kept"),
                 _ => {}
             }
         }
@@ -278,17 +278,34 @@ fn what_gets_worse_by_exactly_its_limit_is_kept_in_one_of_twenty_cases_at_most()
     }
 }
 
+/// What it costs that a try ends as soon as it will hardly be shown that another figure is no worse: few of those that would
+/// be kept, with a figure that is as noisy as its limit is wide.
+#[test]
+fn a_guard_that_can_be_shown_is_waited_for() {
+    const TRIES: u32 = 400;
+    let spec = spec(12, 40, 1, OTHER);
+    let (mut kept, mut runs) = (0, 0);
+    for number in 1..=TRIES {
+        let (one, _, taken) = with_others(&spec, 190_000 + u64::from(number), number, 0.9, 1.0, 0.02);
+        kept += u32::from(one.verdict == Verdict::Keep);
+        runs += taken;
+    }
+    println!("{kept} of {TRIES} kept at first, {runs} runs");
+    assert!(f64::from(kept) / f64::from(TRIES) >= 0.85, "{kept}");
+}
+
 /// X15: what cannot be shown is said, with what it would have taken.
 #[test]
 fn a_figure_too_noisy_for_its_limit_makes_a_try_inconclusive_in_words() {
     let spec = spec(6, 40, 1, OTHER);
-    let mut told = 0;
+    let (mut told, mut ended, mut all) = (0, 0, 0);
     for seed in 0..20 {
         let (first, _, runs) = with_others(&spec, 170 + seed, 1, 0.8, 1.0, 0.08);
         if first.verdict == Verdict::Discard {
             continue;
         }
-        assert_eq!((first.verdict, runs), (Verdict::Inconclusive, 24), "{}", first.reason);
+        assert_eq!(first.verdict, Verdict::Inconclusive, "{}", first.reason);
+        (ended, all) = (ended + u32::from(runs < 24), all + 1);
         let words = "it is not shown that other got worse by no more than 2 %: ";
         assert!(first.reason.contains("less read_s") && first.reason.contains(words), "{}", first.reason);
         // Where it is worse than the limit so far, more of the same would not show the contrary.
@@ -298,6 +315,10 @@ fn a_figure_too_noisy_for_its_limit_makes_a_try_inconclusive_in_words() {
         told += u32::from(needed);
     }
     assert!(told >= 8, "{told} of 20 say how many quads it would take");
+    assert!(
+        3 * ended >= 2 * all,
+        "{ended} of {all} end before all quads are there, since it will hardly be shown"
+    );
     // And one that does not vary much is shown at once.
     let (_, last, runs) = with_others(&spec, 17, 1, 0.8, 1.0, 0.002);
     assert_eq!((last.verdict, runs), (Verdict::Keep, 16), "{}", last.reason);

@@ -13,8 +13,6 @@ const CHANCE: f64 = 0.05;
 pub(super) const NINE_OF_TEN: f64 = 1.2816;
 /// The confidence with which a gain is excluded.
 const CONFIDENCE: f64 = 0.95;
-/// So many degrees of freedom are as good as any number.
-const MANY: u32 = 1_000;
 
 /// Whether a try ends after so many blocks, and the least gain, as a share, that would have been seen in nine of ten cases.
 pub(super) fn look(
@@ -75,19 +73,40 @@ pub(super) fn gain_of(primary: &Seen, value: f64) -> f64 {
     -primary.share(-value)
 }
 
-/// The chance to be kept when all blocks are there, if it gains what is looked for.
+/// The chance to be kept when all blocks are there, if from here on it gains what is looked for, or as much as so far.
 fn chance(spec: &Spec, rule: &Rule, primary: &Seen, blocks: f64) -> f64 {
     let most = f64::from(spec.measure.quads);
     let (left, deviation) = (most - blocks, primary.variance.deviation());
     let level = rule.alpha * spending::share(spec.measure.quads, spec.measure.quads);
     let needed = primary.variance.after(spec.measure.quads).quantile(level) * deviation / most.sqrt();
     let needed = needed.max(primary.gain(spec.primary.min_effect_percent / 100.0));
-    let expected = blocks * -primary.centre + left * primary.gain(aim(spec));
-    let distance = (expected - most * needed) / (deviation * left.sqrt());
+    let gain = -primary.centre;
+    let expected = blocks * gain + left * primary.gain(aim(spec)).max(gain);
+    probability((expected - most * needed) / (deviation * left.sqrt()), &primary.variance)
+}
+
+/// The chance that it is shown, when all blocks are there, that a figure got worse by no more than the limit, if it does not get
+/// worse from here on, or gets better as it did so far.
+fn chance_to_be_shown(spec: &Spec, seen: &Seen, limit: f64, blocks: u32) -> f64 {
+    let (blocks, most) = (f64::from(blocks), f64::from(spec.measure.quads));
+    let (left, deviation) = (most - blocks, seen.variance.deviation());
+    let reach = seen.variance.after(spec.measure.quads).quantile(1.0 - CONFIDENCE) * deviation / most.sqrt();
+    let expected = blocks * seen.centre + left * seen.centre.min(0.0);
+    probability((most * (seen.value(limit) - reach) - expected) / (deviation * left.sqrt()), &seen.variance)
+}
+
+/// Whether it will hardly be shown that a figure got worse by no more than the limit, so that a try cannot be kept.
+pub(super) fn is_hopeless(spec: &Spec, seen: &Seen, limit: f64, blocks: u32) -> bool {
+    blocks < spec.measure.quads && chance_to_be_shown(spec, seen, limit, blocks) < CHANCE
+}
+
+/// The probability that what is to be expected so far above what is enough, in standard deviations, is enough in the end. A
+/// deviation of which little is known is not taken for the true one.
+fn probability(distance: f64, variance: &Variance) -> f64 {
     if !distance.is_finite() {
         return 1.0;
     }
-    let tails = Estimate::of_known(distance, 1.0, MANY).map_or(1.0, |it| it.p_value());
+    let tails = Estimate::of_known(distance, 1.0, variance.freedom).map_or(1.0, |it| it.p_value());
     if distance > 0.0 {
         1.0 - tails / 2.0
     } else {

@@ -1,7 +1,7 @@
 //! Nothing else worse: beyond doubt worse ends a try, and to be kept it must be shown that nothing is.
 
 use super::super::words;
-use super::{Seen, View};
+use super::{futility, Seen, View};
 use crate::event::Verdict;
 use crate::spec::Spec;
 
@@ -41,17 +41,37 @@ pub(super) fn harm(spec: &Spec, view: &View, is_last: bool) -> Option<(Verdict, 
     worse.map(|seen| (Verdict::Discard, words::worse(&seen.compared, limit)))
 }
 
-/// Of what it is not shown that it got worse by no more than its limit: the upper end of the interval lies above it.
-pub(super) fn unshown(spec: &Spec, view: &View, most: u32) -> Option<String> {
+/// What it is not shown of that it got worse by no more than its limit: the upper end of the interval lies above it.
+pub(super) struct Unshown {
+    pub(super) reason: String,
+    /// More blocks would hardly show it.
+    pub(super) is_hopeless: bool,
+}
+
+/// What is not shown: what is hopeless, if anything is, or else the first.
+pub(super) fn unshown(spec: &Spec, view: &View, blocks: u32) -> Option<Unshown> {
+    let unshown = |(seen, percent): (&Seen, f64)| {
+        let limit = percent / 100.0;
+        (seen.compared.effect.high > limit).then(|| {
+            let is_hopeless = futility::is_hopeless(spec, seen, limit, blocks);
+            let reason = words::unshown(&seen.compared, percent, needed(seen, limit), spec.measure.quads);
+            Unshown { reason, is_hopeless }
+        })
+    };
+    let mut all: Vec<Unshown> = limited(spec, view).filter_map(unshown).collect();
+    let first = all.iter().position(|it| it.is_hopeless).unwrap_or(0);
+    (first < all.len()).then(|| all.swap_remove(first))
+}
+
+/// Each figure that has a limit, with the limit in percent.
+fn limited<'v>(spec: &'v Spec, view: &'v View) -> impl Iterator<Item = (&'v Seen, f64)> {
     let sentinels = spec.sentinels.iter().map(|it| (it.metric.as_str(), it.tolerance_percent));
     let others = spec.secondaries.iter().map(|it| (it.metric.as_str(), it.max_regression_percent));
     let guards =
         others.chain(sentinels).flat_map(|(metric, limit)| of(view, metric).map(move |seen| (seen, limit)));
     let scales = view.scales.iter().chain(&view.held_out);
     let scales = scales.map(|seen| (seen, spec.primary.max_regression_percent));
-    let mut all = guards.chain(scales);
-    let (seen, limit) = all.find(|(seen, limit)| seen.compared.effect.high > limit / 100.0)?;
-    Some(words::unshown(&seen.compared, limit, needed(seen, limit / 100.0), most))
+    guards.chain(scales)
 }
 
 /// With how many blocks it would be shown, if the figure stays as it is.
