@@ -295,11 +295,13 @@ async fn blocks_of_all_levels_are_interleaved_at_one_rate() {
 
 #[tokio::test]
 async fn what_was_committed_is_seen_on_the_standby_at_once_only_at_remote_apply() {
-    let measured = quick(&[], |options| {
+    let measured = quick(&[1], |options| {
         options.levels = Some(vec![Level::Local, Level::RemoteApply]);
     })
     .await;
-    let [local, applied] = &measured.staleness[..] else { panic!("{:?}", measured.staleness) };
+    let [local, applied] = &measured.staleness[..] else {
+        panic!("{:?}: {:?}", measured.staleness, measured.notes)
+    };
     assert_eq!((local.level, applied.level), (Level::Local, Level::RemoteApply));
     assert_eq!(applied.stale, 0);
     assert!(applied.commits > 0 && local.commits == applied.commits);
