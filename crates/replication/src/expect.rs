@@ -6,6 +6,8 @@
 
 use std::time::Duration;
 
+use duramen_base::clock;
+
 use super::outcome::{Block, BlockWal, Pass, Sample};
 use super::pass::sample::PERIOD;
 use super::pass::stall::EVIDENCE;
@@ -210,15 +212,19 @@ fn waited(pass: &Pass, wait: Wait, circumstances: &Circumstances) -> Option<Stri
 fn lagged(pass: &Pass, expect: &Expect) -> Option<String> {
     const MEDIAN: (f64, &str, f64) = (0.5, "the median", BY_ITSELF_MS);
     const TAIL: (f64, &str, f64) = (0.9, "in a tenth of the samples", SOMETIMES_BY_ITSELF_MS);
-    let (what, least, (share, of, by_itself), lag): (_, _, _, fn(&Sample) -> Option<f64>) = match *expect {
-        Expect::WriteLag(least) => ("to write", least, MEDIAN, |sample| sample.write_lag_ms),
-        Expect::SomeWriteLag(least) => ("to write", least, TAIL, |sample| sample.write_lag_ms),
-        Expect::FlushLag(least) => ("to flush what it had written", least, MEDIAN, |sample| {
-            Some(sample.flush_lag_ms? - sample.write_lag_ms?)
-        }),
+    let samples = &pass.samples;
+    let of_each = |lag: fn(&Sample) -> Option<f64>| samples.iter().filter_map(lag).collect();
+    let (what, least, (share, of, by_itself), mut lags): (_, _, _, Vec<f64>) = match *expect {
+        Expect::WriteLag(least) => ("to write", least, MEDIAN, of_each(|sample| sample.write_lag_ms)),
+        Expect::SomeWriteLag(least) => ("to write", least, TAIL, unwritten(samples)),
+        Expect::FlushLag(least) => (
+            "to flush what it had written",
+            least,
+            MEDIAN,
+            of_each(|sample| Some(sample.flush_lag_ms? - sample.write_lag_ms?)),
+        ),
         _ => return None,
     };
-    let mut lags: Vec<f64> = pass.samples.iter().filter_map(lag).collect();
     lags.sort_by(f64::total_cmp);
     let Some(seen) = lags.get((lags.len() as f64 * share) as usize) else {
         return Some(format!("it is not known how long the standby took {what}"));
@@ -231,6 +237,24 @@ fn lagged(pass: &Pass, expect: &Expect) -> Option<String> {
     ((*seen >= limit) == pass.conditions.control).then(|| {
         format!("the standby took {seen:.1} ms {what} ({of}), and {wanted} {limit:.1} ms were expected")
     })
+}
+
+/// For how long the standby has not written, at each sample that knows it, what the primary has flushed: `write_lag` is told when that
+/// is over, and by the next commit forgotten.
+fn unwritten(samples: &[Sample]) -> Vec<f64> {
+    let mut flushed = samples.iter().peekable();
+    let late = samples.iter().filter_map(|sample| {
+        // The first sample in which more was flushed than is written now.
+        while flushed
+            .next_if(|before| before.at < sample.at && before.flushed_lsn <= sample.written_lsn)
+            .is_some()
+        {}
+        let since = flushed.peek().map_or(sample.at, |before| before.at.min(sample.at));
+        let late_ms =
+            if sample.written_lsn < sample.flushed_lsn { clock::ms(sample.at - since) } else { 0.0 };
+        Some(sample.write_lag_ms?.max(late_ms))
+    });
+    late.collect()
 }
 
 /// That the replay was held up at one of these records. That it was held up at all is another expectation.

@@ -340,7 +340,8 @@ pub enum Expect {
     /// In half of the samples with a load, writing on the standby lags by so many milliseconds at least; in a control, by
     /// less, or by less than 5 ms.
     WriteLag(f64),
-    /// As `WriteLag`, in a tenth of the samples; in a control, by less, or by less than 20 ms.
+    /// As `WriteLag`, in a tenth of the samples, of which each also counts for how long something has not been written by then; in
+    /// a control, by less, or by less than 20 ms.
     SomeWriteLag(f64),
     /// As `WriteLag`, for flushing behind writing.
     FlushLag(f64),

@@ -132,6 +132,23 @@ fn packets_that_are_lost_make_some_samples_slow_and_in_the_control_fewer() {
     assert_eq!([lagging(5, true), lagging(15, true)], [true, false]);
 }
 
+/// A wait that is over when the next sample is taken is forgotten by `write_lag`: then it counts how long something was not written.
+#[test]
+fn what_is_not_written_yet_is_late_although_no_lag_is_told() {
+    let late = |stands: usize| {
+        let mut samples = waiting(0, 4_000, Wait::Replaying);
+        for (index, sample) in samples.iter_mut().enumerate() {
+            let at = index as u64 * 100;
+            // The primary goes on; what the standby has written stands still from the tenth sample on.
+            sample.flushed_lsn = at + 100;
+            sample.written_lsn = if (10..10 + stands).contains(&index) { 1_000 } else { at + 100 };
+            sample.write_lag_ms = Some(0.2);
+        }
+        unmet(&[Expect::SomeWriteLag(20.0)], &pass(samples), &NOW).is_empty()
+    };
+    assert_eq!([late(12), late(3)], [true, false]);
+}
+
 #[test]
 fn a_sampler_that_slept_does_not_count_what_it_has_not_seen() {
     let mut samples = waiting(0, 200, Wait::Snapshot);
