@@ -85,11 +85,13 @@ test-typescript: setup ## the TypeScript client and its fixtures for Vitest, aga
 		DURAMEN_PROGRAM=$(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/debug/duramen npm test
 
 test-web: setup web ## the console in a browser, against a daemon with real branches (root, Debian's chromium; PICTURES=1: those of docs, too; BRANCHES=2900, INSTANCES=100000)
+	scripts/setup-clients browser
 	$(CARGO) build -p duramen-cli
 	export PATH="$$(scripts/web --path):$$PATH" DURAMEN_PROGRAM=$(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/debug/duramen $(if $(PICTURES),DURAMEN_PICTURES=1) DURAMEN_BRANCHES=$(or $(BRANCHES),200) DURAMEN_INSTANCES=$(or $(INSTANCES),3000); \
 		cd web && $$DURAMEN_PROGRAM openapi | node generate.js | diff - src/api/schema.ts && npm test
 
 bench-web: setup web release ## how soon the console's first view is there, by Lighthouse (root, Debian's chromium; fetches packages)
+	scripts/setup-clients browser
 	export PATH="$$(scripts/web --path):$$PATH" DURAMEN_PROGRAM=$(abspath $(BIN)) DURAMEN_OUT=$(abspath $(OUT)); \
 		cd web/bench && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && ../node_modules/.bin/playwright test
 
