@@ -251,9 +251,7 @@ impl Ground {
         self.cluster.etcd().members().iter().for_each(|member| member.hold(false));
         self.cluster.nodes()[old].program().hold(false);
         // What cannot be put right here is seen when the next repetition waits for a healthy cluster.
-        if self.network.has_cables() {
-            let _ = self.pull(old, false).await;
-        }
+        let _ = self.pull(old, false).await;
         let _ = self.start(old).await;
     }
 
