@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use futures_util::{future::poll_fn, FutureExt};
 use tokio::sync::mpsc;
+use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 use tokio_postgres::{AsyncMessage, Client, Config, Notification};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
@@ -17,6 +18,9 @@ pub use url::without_password;
 
 /// How long opening a connection may take, name lookup and authentication included.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long it takes to notice that the other end of a connection is gone: [`Target::noticing_loss`].
+pub const GONE_WITHIN: Duration = Duration::from_secs(30);
 
 /// Why no connection came about.
 #[derive(Debug, thiserror::Error)]
@@ -82,7 +86,9 @@ impl Target {
             });
         }
         if target.config.get_connect_timeout().is_none() {
-            target.config.connect_timeout(CONNECT_TIMEOUT);
+            // One of several that does not answer leaves the others their part of the time.
+            let hosts = u32::try_from(target.config.get_hosts().len()).unwrap_or(1).max(1);
+            target.config.connect_timeout(CONNECT_TIMEOUT / hosts);
         }
         Ok(target)
     }
@@ -120,6 +126,18 @@ impl Target {
         self
     }
 
+    /// A connection whose other end is gone without a word (a machine without power, a cable) ends within [`GONE_WITHIN`], whether it is
+    /// waited for or idle, unless the connection string says otherwise. A server that only hangs is not taken for gone.
+    #[must_use]
+    pub fn noticing_loss(mut self) -> Self {
+        if self.config.get_tcp_user_timeout().is_none() {
+            self.config.tcp_user_timeout(GONE_WITHIN);
+            self.config.keepalives_idle(GONE_WITHIN / 3);
+            self.config.keepalives_interval(GONE_WITHIN / 6);
+        }
+        self
+    }
+
     /// Settings that a session has from its beginning, and that `RESET ALL` leads back to.
     #[must_use]
     pub fn settings<'a>(mut self, settings: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
@@ -136,40 +154,98 @@ impl Target {
     #[must_use]
     pub fn exposed(&self) -> String {
         let config = &self.config;
+        let password = config.get_password().map(String::from_utf8_lossy);
+        let login = [
+            ("user", config.get_user().map(str::to_owned)),
+            ("password", password.map(|password| password.into_owned())),
+            ("options", config.get_options().map(str::to_owned)),
+            ("application_name", config.get_application_name().map(str::to_owned)),
+        ];
+        words(self.where_to().into_iter().chain(login))
+    }
+
+    /// Where it leads, as `key=value`: hosts, ports, database, and which of the hosts is wanted; neither role nor password nor
+    /// settings. It is the same for all roles, so that it can be kept where many read it.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), duramen_postgres::connection::ConnectError> {
+    /// use duramen_postgres::connection::Target;
+    /// let target = Target::parse("postgres://app:secret@a,b:6000/shop?target_session_attrs=read-write")?;
+    /// assert_eq!(target.place(), "host='a,b' port='5432,6000' dbname='shop' target_session_attrs='read-write' sslmode='prefer'");
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn place(&self) -> String {
+        words(self.where_to())
+    }
+
+    /// The parameters that say where it leads.
+    fn where_to(&self) -> Vec<(&'static str, Option<String>)> {
+        let config = &self.config;
         let hosts = config.get_hosts().iter().map(|host| match host {
-            tokio_postgres::config::Host::Tcp(name) => name.clone(),
-            tokio_postgres::config::Host::Unix(path) => path.display().to_string(),
+            Host::Tcp(name) => name.clone(),
+            Host::Unix(path) => path.display().to_string(),
         });
         let ports: Vec<String> = config.get_ports().iter().map(u16::to_string).collect();
         let addresses: Vec<String> = config.get_hostaddrs().iter().map(ToString::to_string).collect();
         let ssl = match config.get_ssl_mode() {
-            tokio_postgres::config::SslMode::Disable => "disable",
-            tokio_postgres::config::SslMode::Prefer => "prefer",
+            SslMode::Disable => "disable",
+            SslMode::Prefer => "prefer",
             _ => "require",
         };
-        let password = config.get_password().map(String::from_utf8_lossy);
-        let parameters = [
+        let wanted = match config.get_target_session_attrs() {
+            TargetSessionAttrs::ReadWrite => "read-write",
+            TargetSessionAttrs::ReadOnly => "read-only",
+            _ => "",
+        };
+        vec![
             ("host", Some(hosts.collect::<Vec<_>>().join(","))),
             ("hostaddr", Some(addresses.join(","))),
             ("port", Some(ports.join(","))),
-            ("user", config.get_user().map(str::to_owned)),
-            ("password", password.map(|password| password.into_owned())),
-            ("dbname", config.get_dbname().map(str::to_owned)),
-            ("options", config.get_options().map(str::to_owned)),
-            ("application_name", config.get_application_name().map(str::to_owned)),
+            ("dbname", Some(self.database_name().to_owned())),
+            ("target_session_attrs", Some(wanted.to_owned())),
             ("sslmode", Some(ssl.to_owned())),
-        ];
-        let known = parameters.into_iter().filter_map(|(name, value)| Some((name, value?)));
-        let known = known.filter(|(_, value)| !value.is_empty());
-        known.map(|(name, value)| format!("{name}={} ", crate::quote_parameter(&value))).collect()
+        ]
+    }
+
+    /// The same place, with role, password and settings of another target, and TLS if either demands it.
+    #[must_use]
+    pub fn login_of(mut self, other: &Target) -> Self {
+        let config = &other.config;
+        if let Some(role) = config.get_user() {
+            self.config.user(role);
+        }
+        if let Some(password) = config.get_password() {
+            self.config.password(password);
+        }
+        if let Some(options) = config.get_options() {
+            self.config.options(options);
+        }
+        if config.get_ssl_mode() == SslMode::Require {
+            self.config.ssl_mode(SslMode::Require);
+        }
+        self
+    }
+
+    /// How many hosts it names, of which one is meant.
+    #[must_use]
+    pub fn hosts(&self) -> usize {
+        self.config.get_hosts().len()
+    }
+
+    /// Only a server that takes writes will do, of however many hosts: a standby is passed over.
+    #[must_use]
+    pub fn primary(mut self) -> Self {
+        self.config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+        self
     }
 
     /// The first host, or the directory of its socket.
     #[must_use]
     pub fn host(&self) -> String {
         match self.config.get_hosts().first() {
-            Some(tokio_postgres::config::Host::Tcp(name)) => name.clone(),
-            Some(tokio_postgres::config::Host::Unix(path)) => path.display().to_string(),
+            Some(Host::Tcp(name)) => name.clone(),
+            Some(Host::Unix(path)) => path.display().to_string(),
             None => "localhost".to_owned(),
         }
     }
@@ -247,6 +323,15 @@ impl Target {
     pub fn tls(&self) -> Result<MakeRustlsConnect, ConnectError> {
         tls::connector(self.config.get_ssl_mode())
     }
+}
+
+/// Parameters as a connection string; those that say nothing are left out.
+fn words(parameters: impl IntoIterator<Item = (&'static str, Option<String>)>) -> String {
+    let known = parameters.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    let known = known.filter(|(_, value)| !value.is_empty());
+    let words: Vec<String> =
+        known.map(|(name, value)| format!("{name}={}", crate::quote_parameter(&value))).collect();
+    words.join(" ")
 }
 
 /// An error with everything below it, in one line.
