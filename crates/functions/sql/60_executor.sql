@@ -39,7 +39,7 @@ DECLARE
 BEGIN
     IF pg_catalog.pg_get_userbyid({{submitter}}) IS DISTINCT FROM current_user THEN
         RAISE EXCEPTION 'this executor does not run as its submitter: drop it, and the worker makes it anew'
-            USING ERRCODE = 'insufficient_privilege';
+            USING ERRCODE = 'DFEXE';
     END IF;
     FOR item IN 1 .. cardinality(texts) LOOP
         step := texts[item];
@@ -247,4 +247,4 @@ ALTER TABLE df_run.marker ADD COLUMN IF NOT EXISTS attempt int, ADD COLUMN IF NO
 
 -- The number tells a worker whether what it finds in another database is of its own version.
 COMMENT ON SCHEMA df_run IS
-    'durable functions, version 4: one executor a submitting role; no role but the worker has any right here';
+    'durable functions, version 5: one executor a submitting role; no role but the worker has any right here';

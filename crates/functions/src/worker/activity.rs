@@ -360,6 +360,32 @@ async fn here(
     state: &Running,
     place: &Mutex<Option<Occupied<'_>>>,
 ) -> Result<(), TurnError> {
+    match here_once(shared, activity, sql, state, place).await? {
+        None => Ok(()),
+        Some(failure) => {
+            // The executor has gone with its role's other objects, or is another's: nothing was done, and it is made anew.
+            let failure = if executors::is_gone(&failure, activity.home.role) {
+                shared.executors.lock().remove(&activity.home.role);
+                here_once(shared, activity, sql, state, place).await?
+            } else {
+                Some(failure)
+            };
+            match failure {
+                None => Ok(()),
+                Some(failure) => record(shared, activity, state, Err(failure)).await.map(drop),
+            }
+        }
+    }
+}
+
+/// The same, once. A failure of which nothing is recorded yet is returned.
+async fn here_once(
+    shared: &Arc<Shared>,
+    activity: &Activity,
+    sql: &str,
+    state: &Running,
+    place: &Mutex<Option<Occupied<'_>>>,
+) -> Result<Option<Failure>, TurnError> {
     let unable = match executors::ensure(shared, &activity.home).await {
         Ok(true) => None,
         Ok(false) => Some(executors::no_role(&activity.home)),
@@ -373,8 +399,8 @@ async fn here(
         }
         Err(error) => return Err(error),
     };
-    if let Some(failure) = unable {
-        return record(shared, activity, state, Err(failure)).await.map(drop);
+    if unable.is_some() {
+        return Ok(unable);
     }
     let session = shared.sessions.get(&activity.home, Purpose::Alone).await?;
     let client = &session.client;
@@ -403,7 +429,7 @@ async fn here(
                     if !left_something && !state.is_unwanted() {
                         shared.sessions.give_back(session);
                     }
-                    return Ok(());
+                    return Ok(None);
                 }
                 // If the server says why, it is the step that cannot be committed.
                 Err(TurnError::Server(error) | TurnError::Commit(error)) => {
@@ -416,7 +442,7 @@ async fn here(
     };
     // What it had done is undone, with its session.
     drop(session);
-    record(shared, activity, state, Err(failure)).await.map(drop)
+    Ok(Some(failure))
 }
 
 /// What became of a step that ran alone.

@@ -13,7 +13,7 @@ const ELSEWHERE: &str =
     concat!("REVOKE ALL ON SCHEMA df_run FROM PUBLIC;\n", include_str!("../../sql/60_executor.sql"));
 
 /// The version of what [`ELSEWHERE`] makes, which stands in the comment of the schema.
-const VERSION: i32 = 4;
+const VERSION: i32 = 5;
 
 /// The version of `df_run` in a database; NULL: it is not there; 1, if it does not say.
 const FOUND: &str = "SELECT (SELECT coalesce(
@@ -149,6 +149,15 @@ pub(crate) async fn may_connect(home: &Client, place: &Place) -> Result<(), Turn
             place.role_name, place.database
         ))
     })
+}
+
+/// Whether a step could not run because the executor of its role is not there any more, or belongs to somebody else.
+pub(crate) fn is_gone(failure: &Failure, role: u32) -> bool {
+    match failure.sqlstate.as_deref() {
+        Some("DFEXE") => true,
+        Some("42883") => failure.message.contains(&format!("df_run.r{role}(")),
+        _ => false,
+    }
 }
 
 /// The failure of a step whose submitter is gone.
