@@ -1,6 +1,7 @@
 //! Durable functions in a PostgreSQL: `duramen fn ...`. One verb, or one family of verbs, a file.
 
 mod adopt;
+mod cluster;
 mod control;
 mod ending;
 mod explain;
@@ -107,6 +108,9 @@ enum Verb {
     /// Start functions at times of the calendar, or at intervals
     #[command(subcommand, after_help = schedule::EXAMPLES)]
     Schedule(schedule::Schedule),
+    /// Run durable functions in several databases together
+    #[command(subcommand, after_help = cluster::EXAMPLES)]
+    Cluster(cluster::Command),
     /// Watch how much is waiting, running and done, how full queues are, and which workers live
     #[command(after_help = top::EXAMPLES)]
     Top(top::Top),
@@ -115,6 +119,7 @@ enum Verb {
 pub(crate) fn run(context: &Context, functions: Functions) -> Outcome {
     let Functions { place, verb } = functions;
     let handle = |url: Option<&String>| Handle::new(context, &place, url);
+    let here = || handle(None);
     match verb {
         Verb::Install(install) => context.wait(install::run(&handle(install.url.as_ref())?, &install)),
         Verb::Uninstall(uninstall) => {
@@ -122,22 +127,33 @@ pub(crate) fn run(context: &Context, functions: Functions) -> Outcome {
         }
         Verb::Adopt(adopt) => context.wait(adopt::run(&handle(adopt.url.as_ref())?, &adopt)),
         Verb::Worker(work) => context.wait_on_all_cores(worker::run(context, &place, &work)),
-        Verb::Start(start) => context.wait(start::run(&handle(None)?, start)),
-        Verb::Status(id) => context.wait(ending::status(&handle(None)?, &id)),
+        Verb::Start(start) => context.wait(start::run(here()?, start)),
+        Verb::Status(id) => context.wait(async { ending::status(&here()?.of(&id.id).await?, &id).await }),
         Verb::List(list) => context.wait(list::run(&handle(None)?, list)),
-        Verb::Show(show) => context.wait(show::run(&handle(None)?, &show)),
-        Verb::Result(id) => context.wait(ending::result(&handle(None)?, &id)),
-        Verb::Await(id) => context.wait(ending::wait(&handle(None)?, &id)),
-        Verb::Cancel(cancel) => context.wait(control::cancel(&handle(None)?, &cancel)),
-        Verb::Signal(signal) => context.wait(control::signal(&handle(None)?, &signal)),
-        Verb::Pause(id) => context.wait(control::send(&handle(None)?, Action::Pause, &id)),
-        Verb::Resume(resume) => context.wait(control::resume(&handle(None)?, &resume)),
-        Verb::Fork(fork) => context.wait(control::fork(&handle(None)?, &fork)),
-        Verb::Delete(id) => context.wait(control::send(&handle(None)?, Action::Delete, &id)),
+        Verb::Show(show) => context.wait(async { show::run(&here()?.of(&show.id).await?, &show).await }),
+        Verb::Result(id) => context.wait(async { ending::result(&here()?.of(&id.id).await?, &id).await }),
+        Verb::Await(id) => context.wait(async { ending::wait(&here()?.of(&id.id).await?, &id).await }),
+        Verb::Cancel(cancel) => {
+            context.wait(async { control::cancel(&here()?.of(&cancel.id).await?, &cancel).await })
+        }
+        Verb::Signal(signal) => {
+            context.wait(async { control::signal(&here()?.of(&signal.id).await?, &signal).await })
+        }
+        Verb::Pause(id) => {
+            context.wait(async { control::send(&here()?.of(&id.id).await?, Action::Pause, &id).await })
+        }
+        Verb::Resume(resume) => {
+            context.wait(async { control::resume(&here()?.of(&resume.id).await?, &resume).await })
+        }
+        Verb::Fork(fork) => context.wait(async { control::fork(&here()?.of(&fork.id).await?, &fork).await }),
+        Verb::Delete(id) => {
+            context.wait(async { control::send(&here()?.of(&id.id).await?, Action::Delete, &id).await })
+        }
         Verb::Explain(explain) => context.wait(explain::run(&handle(None)?, explain)),
-        Verb::Export(id) => context.wait(export::run(&handle(None)?, &id)),
+        Verb::Export(id) => context.wait(async { export::run(&here()?.of(&id.id).await?, &id).await }),
         Verb::Queue(queue) => context.wait(queue::run(&handle(None)?, queue)),
         Verb::Schedule(schedule) => context.wait(schedule::run(&handle(None)?, schedule)),
+        Verb::Cluster(command) => context.wait(cluster::run(here, context.json, command)),
         Verb::Top(top) => context.wait(top::run(&handle(None)?, &top)),
     }
 }

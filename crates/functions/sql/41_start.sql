@@ -120,6 +120,10 @@ BEGIN
             USING ERRCODE = 'null_value_not_allowed', HINT = 'Pass SQL text, or what functions of schema df return.';
     END IF;
     PERFORM df._may_start(me, label, database);
+    -- What is known by a key here is no new instance.
+    IF idempotency_key IS NULL AND wait ->> 'dedup' IS NULL THEN
+        PERFORM df._takes_starts();
+    END IF;
     -- Who owns or bypasses row security may be a superuser, and is asked every time; others once a session, whether
     -- they may log in. The short way does not look at the trace, and is not for those who have one.
     IF current_setting('df.traceparent', true) <> '' THEN
@@ -198,6 +202,7 @@ BEGIN
             USING ERRCODE = 'array_subscript_error', HINT = 'Pass one input for each durable function, or none at all.';
     END IF;
     PERFORM df._may_start(me, label, database);
+    PERFORM df._takes_starts();
     IF current_setting('df.traceparent', true) <> '' THEN
         variables := df._traced_variables(me);
     ELSE

@@ -9,6 +9,7 @@ BEGIN
     INTO number, submitter, status
     FROM df._known(df._seq(instance_id)) i;
     IF NOT FOUND THEN
+        PERFORM df._elsewhere(df._seq(instance_id));
         RAISE EXCEPTION 'Instance not found or access denied: %', instance_id
             USING ERRCODE = 'no_data_found', HINT = 'df.list_instances() shows the instances that you may see.';
     END IF;

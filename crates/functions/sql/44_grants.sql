@@ -7,7 +7,7 @@ LANGUAGE sql IMMUTABLE AS $$
         ('USAGE ON SCHEMA df'),
         ('SELECT ON df.instances, df.nodes, df._started, df._meta, df._instance, df._done, df._execution, df._ready, '
             'df._work, df._inbox, df._activity, df._key, df._request, df._channel, df._queue, df._queued, df._slot, '
-            'df._admission, df._dedup, df._task, df._event, df._schedule, df._asleep, df._instance_seq'),
+            'df._admission, df._dedup, df._task, df._event, df._schedule, df._asleep, df._instance_seq, df._shard'),
         ('INSERT (label, database, graph, statement, vars, input, queue, priority, partition, wake) ON df._ready'),
         ('INSERT (seq, submitted_by, kind, name, data) ON df._inbox'),
         ('INSERT (submitted_by, key, seq) ON df._key'),

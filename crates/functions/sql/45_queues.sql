@@ -165,6 +165,7 @@ BEGIN
             END IF;
             RETURN df._id(known.seq);
         END IF;
+        PERFORM df._takes_starts();
         BEGIN
             id := df._put(place, label, database, what, variables, input::json, (wait ->> 'priority')::int, part, due,
                 pause);

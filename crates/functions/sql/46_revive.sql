@@ -56,6 +56,9 @@ BEGIN
                 ELSE 'Wait for its end, or cancel it.' END;
     END IF;
     PERFORM df._may_start(target.submitter, label, known.database);
+    IF what = 'fork' THEN
+        PERFORM df._takes_starts();
+    END IF;
     IF from_step IS NOT NULL THEN
         node := df._node_named(target.number, known.graph, from_step);
         IF node IS NULL THEN

@@ -54,6 +54,7 @@ BEGIN
         zone := checked.canonical::json ->> 'time_zone';
     END IF;
     PERFORM df._may_start(me, schedule.label, schedule.database);
+    PERFORM df._takes_starts();
     IF schedule.queue IS NOT NULL THEN
         PERFORM df._queue_id(me, schedule.queue);
     END IF;
@@ -115,6 +116,7 @@ BEGIN
         RAISE EXCEPTION 'there is no schedule "%" of role "%"', name, current_user USING ERRCODE = 'undefined_object';
     END IF;
     PERFORM df._may_start(me, s.label, s.database);
+    PERFORM df._takes_starts();
     IF current_setting('df.traceparent', true) <> '' THEN
         variables := df._traced_variables(me);
     ELSE
@@ -137,6 +139,7 @@ BEGIN
         RAISE EXCEPTION 'df.backfill_schedule: the times must be past, and the first not behind the last'
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
+    PERFORM df._takes_starts();
     UPDATE df._schedule s SET backfill_from = begin, backfill_to = "end"
     WHERE s.submitted_by = quote_ident(current_user)::regrole AND s.name = backfill_schedule.name
       AND s.backfill_from IS NULL;
@@ -192,7 +195,8 @@ LANGUAGE sql STABLE AS $$
     SELECT (coalesce(input, '{}') || jsonb_build_object('scheduled_at', at))::json
 $$;
 
--- The schedules that are to be seen to, locked until the transaction ends; what another worker has locked is passed over.
+-- The schedules that are to be seen to, locked until the transaction ends; what another worker has locked is passed over. A shard
+-- that takes no new instances has none.
 CREATE OR REPLACE FUNCTION df._due_schedules()
 RETURNS TABLE (id bigint, cron text, time_zone text, every_s double precision, next_at timestamptz,
     catch_up_s double precision, jitter_s double precision, backfill_from timestamptz, backfill_to timestamptz,
@@ -205,8 +209,8 @@ BEGIN
         extract(epoch FROM s.catch_up)::double precision, extract(epoch FROM s.jitter)::double precision, s.backfill_from,
         s.backfill_to, clock_timestamp()
     FROM df._schedule s
-    WHERE NOT s.paused AND (s.due_at IS NULL OR s.due_at <= clock_timestamp() OR s.buffered_at IS NOT NULL)
-       OR s.backfill_from IS NOT NULL
+    WHERE (NOT s.paused AND (s.due_at IS NULL OR s.due_at <= clock_timestamp() OR s.buffered_at IS NOT NULL)
+        OR s.backfill_from IS NOT NULL) AND df._is_open()
     ORDER BY s.due_at NULLS FIRST LIMIT 100 FOR NO KEY UPDATE SKIP LOCKED;
 END $$;
 
@@ -294,7 +298,7 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
         min(clock_timestamp() + CASE WHEN s.backfill_from IS NULL THEN interval '1 second' ELSE interval '0' END)
             FILTER (WHERE s.backfill_from IS NOT NULL OR s.buffered_at IS NOT NULL AND NOT s.paused),
         min(clock_timestamp()) FILTER (WHERE NOT s.paused AND s.due_at IS NULL)) - clock_timestamp())::double precision
-    FROM df._schedule s
+    FROM df._schedule s WHERE df._is_open()
 $$;
 
 REVOKE ALL ON FUNCTION df._due_schedules() FROM PUBLIC;

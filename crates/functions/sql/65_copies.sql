@@ -27,7 +27,10 @@ CREATE OR REPLACE FUNCTION df._adopt(rule text) RETURNS bigint
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     UPDATE df._meta SET identity = df._identity(), installation = gen_random_uuid(), external = rule,
-        external_up_to = CASE WHEN rule IS NOT NULL THEN (SELECT s.last_value FROM df._instance_seq s) END;
+        external_up_to = CASE WHEN rule IS NOT NULL THEN (SELECT s.last_value FROM df._instance_seq s) END,
+        -- The shard is the original's.
+        cluster = NULL, shard = NULL, cluster_version = NULL;
+    DELETE FROM df._shard;
     DELETE FROM df._worker_epoch;
     UPDATE df._activity SET owner = NULL, taken_at = NULL WHERE owner IS NOT NULL;
     PERFORM setval('df._asleep', 1);

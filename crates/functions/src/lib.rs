@@ -7,10 +7,12 @@
 //! - [`schema`] puts `df` into a database.
 //! - [`worker`] runs what is started there.
 //! - [`client`] starts instances and waits for them.
+//! - [`cluster`] is several databases that run functions together: shards, and a worker for all of them.
 //! - [`inspect`] shows them to people, and steers one of them.
 //! - [`graph`] and [`interpret`] are what an instance is, without a database, a clock or a network.
 
 pub mod client;
+pub mod cluster;
 pub mod graph;
 pub mod http;
 pub mod inspect;

@@ -21,18 +21,19 @@ pub use uninstall::{uninstall, Uninstalled};
 pub use worker_role::WorkerRole;
 
 /// The version of the tables that this library works with.
-pub const SCHEMA_VERSION: i32 = 5;
+pub const SCHEMA_VERSION: i32 = 6;
 
 /// The oldest server that has what the schema uses, as `server_version_num`: views with the rights of the caller.
 const OLDEST_SERVER: i32 = 150_000;
 
 /// Tables, one entry a version, in order.
-const MIGRATIONS: [&str; 5] = [
+const MIGRATIONS: [&str; 6] = [
     include_str!("../sql/20_tables.sql"),
     include_str!("../sql/21_tables.sql"),
     include_str!("../sql/22_tables.sql"),
     include_str!("../sql/23_tables.sql"),
     include_str!("../sql/24_tables.sql"),
+    include_str!("../sql/25_tables.sql"),
 ];
 
 /// Before the tables: what they use.
@@ -43,7 +44,7 @@ const BEFORE: [&str; 3] = [
 ];
 
 /// After the tables: everything that is replaced by every installation.
-const AFTER: [&str; 25] = [
+const AFTER: [&str; 26] = [
     include_str!("../sql/30_dsl.sql"),
     include_str!("../sql/31_operators.sql"),
     include_str!("../sql/32_cron.sql"),
@@ -61,6 +62,7 @@ const AFTER: [&str; 25] = [
     include_str!("../sql/49_schedules.sql"),
     include_str!("../sql/50_search.sql"),
     include_str!("../sql/51_traces.sql"),
+    include_str!("../sql/52_shards.sql"),
     include_str!("../sql/60_executor.sql"),
     include_str!("../sql/61_turn.sql"),
     include_str!("../sql/62_wake.sql"),

@@ -44,7 +44,7 @@ use duramen_postgres::connection::{with_sources, ConnectError, Target};
 pub use duramen_traces::{SamplerError, TraceSettings, TraceSettingsError, ENDPOINT as TRACE_ENDPOINT};
 pub use health::Unhealthy;
 pub use histogram::Histogram;
-pub use instance::id;
+pub use instance::{id, shard_of};
 pub use metrics::{Metrics, Times};
 pub use monitor::Monitor;
 pub use rest::{Ended, Failed, RestError, FAILED_MAX};

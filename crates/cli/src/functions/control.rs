@@ -36,7 +36,7 @@ Examples:
 #[derive(Debug, Args)]
 pub(crate) struct Cancel {
     /// The instance's id
-    id: String,
+    pub(super) id: String,
     /// Why: the instance keeps it
     #[arg(long, value_name = "TEXT", default_value = "Cancelled by user")]
     reason: String,
@@ -45,7 +45,7 @@ pub(crate) struct Cancel {
 #[derive(Debug, Args)]
 pub(crate) struct Signal {
     /// The instance's id
-    id: String,
+    pub(super) id: String,
     /// The signal's name
     name: String,
     /// What goes with it: JSON, or text
@@ -56,7 +56,7 @@ pub(crate) struct Signal {
 #[derive(Debug, Args)]
 pub(crate) struct Resume {
     /// The instance's id
-    id: String,
+    pub(super) id: String,
     /// Run this text in the place of the step that failed
     #[arg(long, value_name = "SQL")]
     step: Option<String>,
@@ -65,7 +65,7 @@ pub(crate) struct Resume {
 #[derive(Debug, Args)]
 pub(crate) struct Fork {
     /// The id of an instance that has ended
-    id: String,
+    pub(super) id: String,
     /// Do this step again, and what follows it: a node id of `duramen fn show`, or the name of a result
     #[arg(long, value_name = "STEP")]
     from: Option<String>,

@@ -40,7 +40,7 @@ pub(crate) struct Id {
 #[derive(Debug, Args)]
 pub(crate) struct Await {
     /// The instance's id
-    id: String,
+    pub(super) id: String,
     /// How long to wait [default: for ever]
     #[arg(long, value_name = "SPAN", value_parser = parse::span)]
     timeout: Option<Duration>,

@@ -76,6 +76,28 @@ impl Handle {
         Ok(Session { handle: self, client })
     }
 
+    /// The database of an instance: this one, or that of its shard. What cannot be told here is left to whatever is asked next.
+    pub(crate) async fn of(self, id: &str) -> Result<Handle, Failure> {
+        let route = "SELECT r.place FROM df.route($1) r WHERE NOT r.here";
+        let session = self.connect().await?;
+        let place: Option<String> = match session.client.query_typed_opt(route, &[(&id, Type::TEXT)]).await {
+            Ok(row) => row.map(|row| row.get(0)),
+            Err(error) if error.as_db_error().is_some() => None,
+            Err(error) => return Err(self.refused(&error)),
+        };
+        drop(session);
+        match place {
+            None => Ok(self),
+            Some(place) => self.at_place(&place),
+        }
+    }
+
+    /// The database of a shard, with the role and the password of this one.
+    pub(crate) fn at_place(&self, place: &str) -> Result<Handle, Failure> {
+        let target = Target::parse(place)?.login_of(&self.target);
+        Ok(Handle { url: target.exposed(), target, json: self.json })
+    }
+
     /// Prints an answer in the form that was asked for.
     pub(crate) fn say(&self, value: &impl Serialize, text: impl Display) -> Outcome {
         if self.json {

@@ -35,7 +35,7 @@ const EXECUTIONS: &str = "\
 #[derive(Debug, Args)]
 pub(crate) struct Show {
     /// The instance's id
-    id: String,
+    pub(super) id: String,
     /// Show at most this many executions, the newest
     #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = clap::value_parser!(i32).range(1..))]
     executions: i32,

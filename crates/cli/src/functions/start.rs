@@ -1,9 +1,10 @@
 //! `duramen fn start`.
 
 use super::{ending, graph, handle::Handle};
-use crate::{context::Outcome, parse};
+use crate::{context::Outcome, failure::Failure, parse};
 use clap::Args;
 use duramen_functions::client::Waiter;
+use duramen_functions::cluster::{Cluster, ClusterError};
 use serde_json::json;
 use std::time::Duration;
 use tokio_postgres::types::Type;
@@ -17,6 +18,7 @@ Examples:
   duramen fn start - --key order-4711 < order.sql      a second start with this key starts nothing
   duramen fn start 'SELECT send(7)' --queue mail --priority 1
   duramen fn start 'SELECT remind(7)' --delay 24h
+  duramen fn start 'SELECT 1' --shard any              on any shard of the cluster that is open
   duramen fn start 'REFRESH MATERIALIZED VIEW v' --dedup v --debounce 10s    the last of many starts wins";
 
 const START: &str = "SELECT df.start($1, $2, $3, 'caller', $4::text::jsonb, $5, queue => $6, priority => $7, \
@@ -56,12 +58,45 @@ pub(crate) struct Start {
     /// As --delay; another start with the same --dedup takes its place and begins the time anew
     #[arg(long, value_name = "SPAN", value_parser = parse::span, requires = "dedup", conflicts_with = "delay", help_heading = "Queue")]
     debounce: Option<Duration>,
+    /// The shard on which it is started; `any`: one that is open, or with --key the key's own [default: the connected database]
+    #[arg(long, value_name = "SHARD", value_parser = which)]
+    shard: Option<Which>,
     /// Wait for its end and print its result; exit status 1 if it did not complete
     #[arg(long)]
     wait: bool,
     /// How long to wait [default: for ever]
     #[arg(long, value_name = "SPAN", value_parser = parse::span, requires = "wait")]
     timeout: Option<Duration>,
+}
+
+/// A shard of the cluster.
+#[derive(Debug, Clone, Copy)]
+enum Which {
+    Any,
+    Number(u16),
+}
+
+fn which(text: &str) -> Result<Which, String> {
+    match text {
+        "any" => Ok(Which::Any),
+        number => number
+            .parse()
+            .map(Which::Number)
+            .map_err(|_| format!("{text:?} is no number of a shard, and not `any`")),
+    }
+}
+
+/// The database of a shard.
+async fn placed(handle: &Handle, which: Which, key: Option<&str>) -> Result<Handle, Failure> {
+    let cluster = Cluster::read(&handle.url).await?;
+    let number = match (which, key) {
+        (Which::Number(number), _) => number,
+        (Which::Any, Some(key)) => cluster.home(key).await?,
+        (Which::Any, None) => cluster.any_open()?.number,
+    };
+    let missing = ClusterError::NoShard { number, version: cluster.version() };
+    let target = cluster.target_of(cluster.shard(number).ok_or(missing)?)?;
+    Ok(Handle { url: target.exposed(), target, json: handle.json })
 }
 
 fn json_text(text: &str) -> Result<String, String> {
@@ -72,8 +107,12 @@ fn json_text(text: &str) -> Result<String, String> {
     }
 }
 
-pub(crate) async fn run(handle: &Handle, start: Start) -> Outcome {
+pub(crate) async fn run(handle: Handle, start: Start) -> Outcome {
     let text = graph::text(start.graph)?;
+    let handle = &match start.shard {
+        None => handle,
+        Some(which) => placed(&handle, which, start.key.as_deref()).await?,
+    };
     let session = handle.connect().await?;
     let graph = graph::evaluated(&session, text).await?;
     // Who listens before the start misses no end.

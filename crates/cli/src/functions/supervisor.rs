@@ -1,6 +1,6 @@
 //! Tells a supervisor such as systemd how a worker is: ready, alive, stopping.
 
-use duramen_functions::worker::Monitor;
+use duramen_functions::{cluster::ClusterMonitor, worker::Monitor};
 use sd_notify::NotifyState;
 use std::{io, time::Duration};
 use tokio::time::{interval, timeout, MissedTickBehavior};
@@ -9,6 +9,24 @@ use tokio::time::{interval, timeout, MissedTickBehavior};
 const SAY_WITHIN: Duration = Duration::from_secs(1);
 /// How long a worker may take to end, beside the limit for draining.
 const END_WITHIN: Duration = Duration::from_secs(15);
+
+/// What can say whether it goes on.
+pub(crate) trait Moves: Send {
+    /// Why it does not, if it does not.
+    fn motion(&self) -> Result<(), String>;
+}
+
+impl Moves for Monitor {
+    fn motion(&self) -> Result<(), String> {
+        Monitor::motion(self).map_err(|reason| reason.to_string())
+    }
+}
+
+impl Moves for ClusterMonitor {
+    fn motion(&self) -> Result<(), String> {
+        ClusterMonitor::motion(self)
+    }
+}
 
 /// What the environment says of a supervisor.
 #[derive(Clone, Debug)]
@@ -44,13 +62,13 @@ impl Supervisor {
 
     /// Says twice in the time of the watchdog that the worker lives, for as long as it does. A database that does not answer is
     /// no reason to end a worker, which waits for it. Without a watchdog there is nothing to do, for ever.
-    pub(crate) async fn watch(self, monitor: Monitor) {
+    pub(crate) async fn watch(self, worker: impl Moves) {
         let Some(time) = self.watchdog.filter(|_| self.listens) else { return std::future::pending().await };
         let mut ticks = interval(time / 2);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            match monitor.motion() {
+            match worker.motion() {
                 Ok(()) => self.say(|| sd_notify::notify(&[NotifyState::Watchdog])).await,
                 Err(error) => tracing::error!(%error, "the watchdog is not told that this worker lives"),
             }

@@ -1,7 +1,7 @@
 //! `duramen fn worker`: runs the functions of a database until it is told to stop.
 
 use super::{
-    handle::{Handle, Place},
+    handle::{note, Handle, Place},
     rehearse::{self, Rehearse},
     supervisor::Supervisor,
     traces::{self, Tracing},
@@ -14,10 +14,12 @@ use crate::{
     output, parse,
 };
 use clap::Args;
+use duramen_functions::cluster::{ClusterMonitor, ClusterWorker};
 use duramen_functions::worker::{self, Monitor, Options};
 use serde_json::json;
 use std::{net::SocketAddr, process::ExitCode, time::Duration};
 use tokio::{
+    net::TcpListener,
     signal::unix::{signal, Signal, SignalKind},
     task::JoinSet,
 };
@@ -26,6 +28,7 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   duramen fn worker postgres://df_worker@localhost/shop
   duramen fn worker postgres://df_worker@localhost/shop --connections 50 --metrics 127.0.0.1:9464
+  duramen fn worker postgres://df_worker@localhost/shop --cluster     all shards of `duramen fn cluster list`
   duramen fn worker --branch try --external=stub --answers answers.toml --until-idle    rehearse in a branch
   duramen fn worker --branch try --external=stub --answers record    with the answers that earlier instances were given
   DURAMEN_LOG=debug duramen fn worker postgres://df_worker@localhost/shop
@@ -54,6 +57,9 @@ pub(crate) struct Work {
     #[arg(long, value_name = "MIB", default_value_t = (worker::MEMORY >> 20) as u32,
         value_parser = clap::value_parser!(u32).range((worker::MEMORY_MIN >> 20) as i64..=1 << 20))]
     memory: u32,
+    /// Serve every shard of the cluster that the database belongs to, also those that come; places and memory are divided among them
+    #[arg(long, conflicts_with_all = ["until_idle", "branch", "external"])]
+    cluster: bool,
     /// Work even if the role is a superuser; `fn install --worker-role` makes one that is not
     #[arg(long)]
     pub(super) allow_superuser: bool,
@@ -123,6 +129,17 @@ impl Figures for Monitor {
     }
 }
 
+impl Figures for ClusterMonitor {
+    async fn text(&self) -> String {
+        self.prometheus().await
+    }
+
+    fn health(&self) -> Result<&'static str, String> {
+        ClusterMonitor::health(self)?;
+        Ok(if self.is_draining() { "draining" } else { "ok" })
+    }
+}
+
 pub(crate) async fn run(context: &Context, place: &Place, work: &Work) -> Outcome {
     log::to_stderr()?;
     let mut stops = Stops::listen()?;
@@ -144,6 +161,9 @@ pub(crate) async fn run(context: &Context, place: &Place, work: &Work) -> Outcom
         allow_superuser: work.allow_superuser,
         rehearsal: rehearsal.as_ref().and_then(|begun| begun.rehearsal.clone()),
     };
+    if work.cluster {
+        return of_cluster(handle, work, options, listener, stops).await;
+    }
     let worker = tokio::select! {
         worker = traces::start(options, &work.tracing) => worker?,
         () = stops.next() => return Ok(ExitCode::SUCCESS),
@@ -178,6 +198,42 @@ pub(crate) async fn run(context: &Context, place: &Place, work: &Work) -> Outcom
         "stopping: running steps may continue for {:?}; a second signal stops them at once",
         work.drain_limit
     );
+    tokio::select! {
+        () = worker.drain(work.drain_limit) => Ok(ExitCode::SUCCESS),
+        () = stops.next() => {
+            tracing::warn!("stopped at once: another worker will repeat what had not committed");
+            Ok(ExitCode::from(FAILED))
+        }
+    }
+}
+
+/// Serves all shards of a cluster until it is told to stop.
+async fn of_cluster(
+    handle: &Handle,
+    work: &Work,
+    options: Options,
+    listener: Option<(TcpListener, SocketAddr)>,
+    mut stops: Stops,
+) -> Outcome {
+    let worker = tokio::select! {
+        worker = ClusterWorker::start(options) => worker?,
+        () = stops.next() => return Ok(ExitCode::SUCCESS),
+    };
+    for (shard, standing) in worker.monitor().shards() {
+        if let Err(error) = standing {
+            note(format_args!("shard {shard} is not served yet, and is tried again: {error}"));
+        }
+    }
+    ready(handle, work, listener.as_ref().map(|(_, address)| *address))?;
+    let supervisor = Supervisor::of_environment();
+    supervisor.ready(&handle.target.describe()).await;
+    let mut tasks = JoinSet::new();
+    if let Some((listener, _)) = listener {
+        tasks.spawn(metrics::serve(listener, worker.monitor()));
+    }
+    tasks.spawn(supervisor.clone().watch(worker.monitor()));
+    stops.next().await;
+    supervisor.stopping(work.drain_limit).await;
     tokio::select! {
         () = worker.drain(work.drain_limit) => Ok(ExitCode::SUCCESS),
         () = stops.next() => {

@@ -343,6 +343,18 @@ pub fn id(seq: i64) -> String {
     }
 }
 
+/// The shard of a public id: the upper 10 of the 62 bits of its number. `None`: it is no id.
+///
+/// ```
+/// assert_eq!(duramen_functions::worker::shard_of("49735a1d"), Some(0));
+/// assert_eq!(duramen_functions::worker::shard_of("0030000049735a1d"), Some(3));
+/// assert_eq!(duramen_functions::worker::shard_of("order 7"), None);
+/// ```
+#[must_use]
+pub fn shard_of(id: &str) -> Option<u16> {
+    u16::try_from(seq(id)? >> 52).ok()
+}
+
 /// The number behind a public id: the same as `df._seq`.
 pub(crate) fn seq(id: &str) -> Option<i64> {
     const MASK: i64 = 0xffff_ffff;

@@ -61,7 +61,7 @@ const TERMINATE_WITHIN: Duration = Duration::from_secs(5);
 
 /// The target as a worker uses it.
 pub(crate) fn guarded(target: Target, epoch: &str) -> Target {
-    target.application_name(&format!("duramen fn {epoch}")).settings(SETTINGS)
+    target.noticing_loss().application_name(&format!("duramen fn {epoch}")).settings(SETTINGS)
 }
 
 /// A connection that is out of the pool. Give it back with [`Sessions::give_back`] if it is clean; else it is closed.

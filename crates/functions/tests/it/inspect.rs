@@ -381,7 +381,7 @@ async fn what_cannot_be_shown_is_refused_in_time_with_what_to_do() {
     execute(&owner, &["UPDATE df._meta SET schema_version = 99"]).await;
     let newer = inspected(&database.url()).queues().await.unwrap_err();
     assert!(newer.to_string().contains("newer duramen"), "{newer}");
-    execute(&owner, &["UPDATE df._meta SET schema_version = 5", "DROP FUNCTION df.schedules()"]).await;
+    execute(&owner, &["UPDATE df._meta SET schema_version = 6", "DROP FUNCTION df.schedules()"]).await;
     let other = inspected(&database.url()).schedules().await.unwrap_err();
     assert!(matches!(other, InspectError::OtherFunctions { .. }), "{other}");
     let stranger = database.stranger("eve").await;

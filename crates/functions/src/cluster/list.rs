@@ -1,0 +1,439 @@
+//! The list of shards: read from one of them, decided on shard 0, and put in force on the others.
+
+use std::fmt;
+
+use serde::Serialize;
+use tokio::task::JoinSet;
+use tokio_postgres::types::Type;
+
+use super::member::Member;
+use super::{ClusterError, SHARDS_MAX};
+use crate::worker::new_epoch;
+use duramen_base::entropy;
+use duramen_postgres::connection::Target;
+
+/// How often a change is decided anew that another one has overtaken.
+const DECISIONS_MAX: usize = 5;
+
+/// Whether a shard takes new instances.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ShardState {
+    /// It takes new instances.
+    Open,
+    /// It takes none, and ends what it has.
+    Draining,
+    /// It is not served any more. Its number is not given again.
+    Removed,
+}
+
+impl ShardState {
+    fn as_str(self) -> &'static str {
+        match self {
+            ShardState::Open => "open",
+            ShardState::Draining => "draining",
+            ShardState::Removed => "removed",
+        }
+    }
+
+    fn read(word: &str) -> ShardState {
+        match word {
+            "open" => ShardState::Open,
+            "removed" => ShardState::Removed,
+            // What a later version may say is not taken for open.
+            _ => ShardState::Draining,
+        }
+    }
+}
+
+impl fmt::Display for ShardState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// One database of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Shard {
+    /// Its number, which the ids of its instances have.
+    #[serde(rename = "shard")]
+    pub number: u16,
+    /// Where it is, as `key=value`: hosts, ports and a database, without role and password.
+    pub place: String,
+    /// Whether it takes new instances.
+    pub state: ShardState,
+    /// Whether starts with an idempotency key are placed on it.
+    pub keyed: bool,
+}
+
+/// What a shard says of itself when it is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Its number.
+    pub number: u16,
+    /// What it has, or why it cannot be asked.
+    pub counts: Result<Counts, String>,
+}
+
+/// What a shard has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// The version of the list that it knows.
+    pub version: i64,
+    /// Instances that have not begun: they wait for a worker, or in a queue.
+    pub pending: i64,
+    /// Instances that have begun and not ended.
+    pub running: i64,
+    /// Workers that have been heard of within 20 seconds.
+    pub workers: i64,
+}
+
+/// A cluster as one of its shards knows it.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), duramen_functions::cluster::ClusterError> {
+/// use duramen_functions::cluster::Cluster;
+/// let cluster = Cluster::create(&["postgres://df_worker@a/jobs", "postgres://df_worker@b,c/jobs"]).await?;
+/// for shard in cluster.shards() {
+///     println!("{} {} {}", shard.number, shard.state, shard.place);
+/// }
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Cluster {
+    id: String,
+    version: i64,
+    here: u16,
+    shards: Vec<Shard>,
+    /// The database that was asked; its role and password are those for all shards.
+    login: Target,
+}
+
+impl Cluster {
+    /// Reads the list that a database knows.
+    ///
+    /// # Errors
+    /// [`ClusterError`]; [`ClusterError::None`] if it belongs to no cluster.
+    pub async fn read(url: &str) -> Result<Cluster, ClusterError> {
+        let target = Target::parse(url)?;
+        Cluster::known_to(&Member::open(&target).await?, &target).await
+    }
+
+    /// The same for the schema's owner, who runs nothing there that is not his own.
+    pub(super) async fn owned(target: &Target) -> Result<Cluster, ClusterError> {
+        Cluster::known_to(&Member::own(target).await?, target).await
+    }
+
+    async fn known_to(member: &Member, login: &Target) -> Result<Cluster, ClusterError> {
+        let none = || ClusterError::None { target: login.describe() };
+        let row =
+            member.row("SELECT m.cluster::text, m.cluster_version, m.shard FROM df._meta m", &[]).await?;
+        let id: String = row.get::<_, Option<String>>(0).ok_or_else(none)?;
+        let version: i64 = row.get(1);
+        // It was made ready for a list that has not come.
+        if version == 0 {
+            return Err(none());
+        }
+        let here = number(row.get(2));
+        let rows = member
+            .rows("SELECT s.shard, s.place, s.state, s.keyed FROM df._shard s ORDER BY s.shard", &[])
+            .await?;
+        let shards = rows
+            .iter()
+            .map(|row| Shard {
+                number: number(row.get(0)),
+                place: row.get(1),
+                state: ShardState::read(row.get(2)),
+                keyed: row.get(3),
+            })
+            .collect();
+        Ok(Cluster { id, version, here, shards, login: login.clone() })
+    }
+
+    /// Makes a cluster of databases that have durable functions already, in this order. All but the first must never have had an
+    /// instance. Done again after it was interrupted, it goes on.
+    ///
+    /// # Errors
+    /// [`ClusterError`]; a database that was made ready belongs to no cluster until the list is there.
+    pub async fn create(urls: &[&str]) -> Result<Cluster, ClusterError> {
+        if urls.len() > SHARDS_MAX {
+            return Err(ClusterError::Full);
+        }
+        let mut members = Vec::new();
+        let mut identities: Vec<(String, String)> = Vec::new();
+        for url in urls {
+            let member = Member::own(&of_several(Target::parse(url)?)).await?;
+            let identity: String = member.row("SELECT df._identity()", &[]).await?.get(0);
+            let second = member.target().describe();
+            if let Some((_, first)) = identities.iter().find(|(known, _)| *known == identity) {
+                return Err(ClusterError::Same { first: first.clone(), second });
+            }
+            identities.push((identity, second));
+            members.push(member);
+        }
+        let Some(first) = members.first() else { return Err(ClusterError::NoneOpen) };
+        let known: Option<String> = first.row("SELECT m.cluster::text FROM df._meta m", &[]).await?.get(0);
+        let id = known.unwrap_or_else(new_epoch);
+        let mut shards = Vec::new();
+        for (position, (member, url)) in members.iter().zip(urls).enumerate() {
+            let number = u16::try_from(position).unwrap_or(u16::MAX);
+            join(member, &id, number).await?;
+            let place = of_several(Target::parse(url)?).place();
+            shards.push(Shard { number, place, state: ShardState::Open, keyed: true });
+        }
+        take(first, &id, 1, &shards, true).await?;
+        let login = Target::parse(urls[0])?;
+        let cluster = Cluster { id, version: 1, here: 0, shards, login };
+        cluster.spread_strictly().await?;
+        Ok(cluster)
+    }
+
+    /// Adds a database, which must never have had an instance. New instances go there at once.
+    ///
+    /// # Errors
+    /// [`ClusterError`].
+    pub async fn add(&self, url: &str) -> Result<Cluster, ClusterError> {
+        let target = of_several(Target::parse(url)?);
+        let member = Member::own(&target).await?;
+        let place = target.place();
+        self.decide(async |known| {
+            if let Some(shard) = known.shards.iter().find(|shard| shard.place == place) {
+                if shard.state != ShardState::Removed {
+                    let there = known.target_of(shard)?.describe();
+                    return Err(ClusterError::Same { first: there, second: target.describe() });
+                }
+            }
+            let number = known.shards.iter().map(|shard| shard.number + 1).max().unwrap_or(0);
+            if usize::from(number) >= SHARDS_MAX {
+                return Err(ClusterError::Full);
+            }
+            // Before the list, so that nothing is started there under another shard's numbers.
+            join(&member, &known.id, number).await?;
+            let mut shards = known.shards.clone();
+            shards.push(Shard { number, place: place.clone(), state: ShardState::Open, keyed: false });
+            Ok(shards)
+        })
+        .await
+    }
+
+    /// Opens a shard for new instances, drains it, or removes it when it has ended what it had. What has ended there stays in its
+    /// database. With `force` one is removed that has not, or cannot be asked: its instances are given up.
+    ///
+    /// # Errors
+    /// [`ClusterError`].
+    pub async fn set(&self, number: u16, state: ShardState, force: bool) -> Result<Cluster, ClusterError> {
+        self.decide(async |known| {
+            let mut shards = known.shards.clone();
+            let missing = || ClusterError::NoShard { number, version: known.version };
+            let shard = shards.iter_mut().find(|shard| shard.number == number).ok_or_else(missing)?;
+            if shard.state == ShardState::Removed {
+                return Err(ClusterError::Removed { number });
+            }
+            if state == ShardState::Removed {
+                if number == 0 {
+                    return Err(ClusterError::Decider);
+                }
+                if !force {
+                    let counts = counts(&known.target_of(shard)?).await?;
+                    let left = counts.pending + counts.running;
+                    if shard.state != ShardState::Draining || left > 0 {
+                        return Err(ClusterError::NotEmpty { number, state: shard.state, left });
+                    }
+                }
+                // The keys that were placed here are placed on those that are left.
+                shard.keyed = false;
+            }
+            shard.state = state;
+            Ok(shards)
+        })
+        .await
+    }
+
+    /// Decides on the next version of the list: from the one that shard 0 has, as often as another change overtakes it.
+    async fn decide(
+        &self,
+        change: impl AsyncFn(&Cluster) -> Result<Vec<Shard>, ClusterError>,
+    ) -> Result<Cluster, ClusterError> {
+        let zero = self.shard(0).ok_or(ClusterError::NoShard { number: 0, version: self.version })?;
+        let target = self.target_of(zero)?;
+        let mut tries = 0;
+        loop {
+            let member = Member::own(&target).await?;
+            let known = Cluster { login: self.login.clone(), ..Cluster::known_to(&member, &target).await? };
+            let shards = change(&known).await?;
+            if shards == known.shards {
+                known.spread().await;
+                return Ok(known);
+            }
+            tries += 1;
+            match take(&member, &known.id, known.version + 1, &shards, true).await {
+                Ok(version) => {
+                    let decided = Cluster { version, shards, here: self.here, ..known };
+                    // Whoever cannot be told is told by the next worker that looks.
+                    decided.spread().await;
+                    return Ok(decided);
+                }
+                Err(ClusterError::Server { cause, .. })
+                    if tries < DECISIONS_MAX && cause.contains("Do it again") => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Puts this list in force on every shard that can be reached. Returns those that cannot, and why.
+    pub async fn spread(&self) -> Vec<(u16, ClusterError)> {
+        let mut told = JoinSet::new();
+        for shard in self.served() {
+            let (id, version, shards, number) =
+                (self.id.clone(), self.version, self.shards.clone(), shard.number);
+            let target = self.target_of(shard);
+            told.spawn(async move {
+                let result =
+                    async { take(&Member::own(&target?).await?, &id, version, &shards, false).await };
+                (number, result.await)
+            });
+        }
+        let mut failed = Vec::new();
+        while let Some(outcome) = told.join_next().await {
+            if let Ok((number, Err(error))) = outcome {
+                tracing::warn!(shard = number, %error, "a shard does not have the newest list yet");
+                failed.push((number, error));
+            }
+        }
+        failed.sort_by_key(|(number, _)| *number);
+        failed
+    }
+
+    async fn spread_strictly(&self) -> Result<(), ClusterError> {
+        self.spread().await.into_iter().next().map_or(Ok(()), |(_, error)| Err(error))
+    }
+
+    /// What each shard that is served says of itself, asked at once.
+    pub async fn standing(&self) -> Vec<Standing> {
+        let mut asked = JoinSet::new();
+        for shard in self.served() {
+            let (number, target) = (shard.number, self.target_of(shard));
+            asked.spawn(async move {
+                let counts = async { counts(&target?).await };
+                Standing { number, counts: counts.await.map_err(|error: ClusterError| error.to_string()) }
+            });
+        }
+        let mut standing: Vec<Standing> = asked.join_all().await;
+        standing.sort_by_key(|standing| standing.number);
+        standing
+    }
+
+    /// The cluster's own id, a UUID.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The version of the list.
+    #[must_use]
+    pub fn version(&self) -> i64 {
+        self.version
+    }
+
+    /// The shard that was asked.
+    #[must_use]
+    pub fn here(&self) -> u16 {
+        self.here
+    }
+
+    /// All shards, those that were removed too, in the order of their numbers.
+    #[must_use]
+    pub fn shards(&self) -> &[Shard] {
+        &self.shards
+    }
+
+    /// The shard with a number.
+    #[must_use]
+    pub fn shard(&self, number: u16) -> Option<&Shard> {
+        self.shards.iter().find(|shard| shard.number == number)
+    }
+
+    /// Those that workers serve.
+    pub fn served(&self) -> impl Iterator<Item = &Shard> {
+        self.shards.iter().filter(|shard| shard.state != ShardState::Removed)
+    }
+
+    /// A shard that takes new instances, by chance.
+    ///
+    /// # Errors
+    /// [`ClusterError::NoneOpen`].
+    pub fn any_open(&self) -> Result<&Shard, ClusterError> {
+        let open: Vec<&Shard> = self.shards.iter().filter(|shard| shard.state == ShardState::Open).collect();
+        let draw = u64::from_le_bytes(entropy::random_bytes());
+        let place = usize::try_from(draw % open.len().max(1) as u64).unwrap_or(0);
+        open.get(place).copied().ok_or(ClusterError::NoneOpen)
+    }
+
+    /// The shard on which a start with this idempotency key is placed: always the same, whatever shards come (`df.home`).
+    ///
+    /// # Errors
+    /// [`ClusterError`].
+    pub async fn home(&self, key: &str) -> Result<u16, ClusterError> {
+        let member = Member::open(&self.login).await?;
+        let home: Option<i32> = member.row("SELECT df.home($1)", &[(&key, Type::TEXT)]).await?.get(0);
+        home.map(number).ok_or(ClusterError::NoneOpen)
+    }
+
+    /// Where a shard is, with the role and the password of this cluster's reader.
+    ///
+    /// # Errors
+    /// [`ClusterError::Connect`]: the list does not say.
+    pub fn target_of(&self, shard: &Shard) -> Result<Target, ClusterError> {
+        // Through the database that was asked, its own way: it may be reached by a name that only its reader has.
+        if shard.number == self.here {
+            return Ok(of_several(self.login.clone()));
+        }
+        Ok(of_several(Target::parse(&shard.place)?.login_of(&self.login)))
+    }
+}
+
+/// Of several hosts the primary is meant.
+fn of_several(target: Target) -> Target {
+    if target.hosts() > 1 {
+        target.primary()
+    } else {
+        target
+    }
+}
+
+fn number(of: i32) -> u16 {
+    u16::try_from(of).unwrap_or(u16::MAX)
+}
+
+async fn join(member: &Member, id: &str, number: u16) -> Result<(), ClusterError> {
+    let sql = "SELECT df._join($1::text::uuid, $2)";
+    member.row(sql, &[(&id, Type::TEXT), (&i32::from(number), Type::INT4)]).await?;
+    Ok(())
+}
+
+/// Puts a list in force at one shard; `decides`: it must be the next one there. Returns the version that is in force.
+async fn take(
+    member: &Member,
+    id: &str,
+    version: i64,
+    shards: &[Shard],
+    decides: bool,
+) -> Result<i64, ClusterError> {
+    let rows = serde_json::to_string(shards).map_err(|error| ClusterError::Server {
+        target: member.target().describe(),
+        cause: error.to_string(),
+    })?;
+    let sql = "SELECT df._take_list($1::text::uuid, $2, $3::text::json, $4)";
+    let parameters: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 4] =
+        [(&id, Type::TEXT), (&version, Type::INT8), (&rows, Type::TEXT), (&decides, Type::BOOL)];
+    Ok(member.row(sql, &parameters).await?.get(0))
+}
+
+async fn counts(target: &Target) -> Result<Counts, ClusterError> {
+    let sql = "SELECT coalesce(m.cluster_version, 0), (SELECT count(*) FROM df._ready) + (SELECT count(*) FROM df._queued),
+            (SELECT count(*) FROM df._work),
+            (SELECT count(*) FROM df._worker_epoch e WHERE e.last_seen_at > clock_timestamp() - interval '20 seconds')
+        FROM df._meta m";
+    let row = Member::own(target).await?.row(sql, &[]).await?;
+    Ok(Counts { version: row.get(0), pending: row.get(1), running: row.get(2), workers: row.get(3) })
+}

@@ -1,0 +1,355 @@
+//! A worker for each shard of a cluster, for as long as the shard is in the list.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+use super::list::Cluster;
+use super::metrics::merged;
+use super::ClusterError;
+use crate::worker::{Monitor, Options, Worker, MEMORY_MIN};
+use duramen_base::clock;
+use duramen_postgres::connection::Target;
+
+/// How often the list is read again: how long a new shard waits for its first worker.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+/// The pauses between attempts to begin on a shard that cannot be reached, first and longest.
+const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
+/// How long the shards may take to begin before the worker counts as started with those that have.
+const BEGIN_WITHIN: Duration = Duration::from_secs(20);
+/// How long a shard that was taken out of the list may end what it runs.
+const DRAIN_REMOVED: Duration = Duration::from_secs(30);
+
+/// What is known of the worker of one shard.
+#[derive(Default)]
+struct State {
+    monitor: Option<Arc<Monitor>>,
+    /// Why it has not begun.
+    failure: Option<String>,
+}
+
+/// The workers by the numbers of their shards.
+type States = Arc<Mutex<BTreeMap<u16, State>>>;
+
+/// One worker for each shard. What it has to give (places, memory) is divided among them when each begins, so that no shard waits
+/// for another: each has lanes, places and memory of its own. A shard that cannot be reached hinders none, and is tried again.
+pub struct ClusterWorker {
+    states: States,
+    stop: watch::Sender<Option<Duration>>,
+    lead: JoinHandle<()>,
+}
+
+impl Drop for ClusterWorker {
+    fn drop(&mut self) {
+        // The tasks of the shards end with it, and their workers as if they were killed.
+        self.lead.abort();
+    }
+}
+
+impl ClusterWorker {
+    /// Reads the list from the database of the options, and begins on each shard. It counts as started when a worker runs on one
+    /// of them, and each of the others runs or was tried.
+    ///
+    /// # Errors
+    /// [`ClusterError`]: the list cannot be read, or no worker can begin on any shard.
+    pub async fn start(options: Options) -> Result<Self, ClusterError> {
+        let login = Target::parse(&options.url)?;
+        let cluster = Cluster::owned(&login).await?;
+        let states = States::default();
+        let (stop, stopping) = watch::channel(None);
+        let (tell, mut told) = mpsc::channel(1);
+        let shards = cluster.served().count();
+        let lead = Lead { options, cluster, looks: 0, states: Arc::clone(&states), stopping, tell };
+        let lead = tokio::spawn(lead.run());
+        let worker = Self { states, stop, lead };
+        let mut failed = None;
+        let all_tried = async {
+            for _ in 0..shards {
+                match told.recv().await {
+                    Some(Err(error)) => failed = Some(error),
+                    Some(Ok(())) => {}
+                    None => break,
+                }
+            }
+        };
+        let _ = timeout(BEGIN_WITHIN, all_tried).await;
+        if worker.states.lock().values().all(|state| state.monitor.is_none()) {
+            return Err(failed.unwrap_or(ClusterError::NoneOpen));
+        }
+        Ok(worker)
+    }
+
+    /// What an operator reads of it, also while it drains.
+    #[must_use]
+    pub fn monitor(&self) -> ClusterMonitor {
+        ClusterMonitor { states: Arc::clone(&self.states) }
+    }
+
+    /// Begins nothing new on any shard, and waits for what runs, at most for `patience`.
+    pub async fn drain(mut self, patience: Duration) {
+        self.stop.send_replace(Some(patience));
+        if let Err(error) = (&mut self.lead).await {
+            tracing::error!(%error, "the worker has failed while it drained");
+        }
+    }
+}
+
+/// Reads the figures of the workers of a cluster.
+#[derive(Clone)]
+pub struct ClusterMonitor {
+    states: States,
+}
+
+impl ClusterMonitor {
+    fn monitors(&self) -> Vec<(u16, Arc<Monitor>)> {
+        let states = self.states.lock();
+        states
+            .iter()
+            .filter_map(|(number, state)| Some((*number, Arc::clone(state.monitor.as_ref()?))))
+            .collect()
+    }
+
+    /// The figures of all workers in the text exposition format of Prometheus, each with a label `shard`.
+    pub async fn prometheus(&self) -> String {
+        let mut texts = Vec::new();
+        for (number, monitor) in self.monitors() {
+            texts.push((number, monitor.prometheus().await));
+        }
+        merged(&texts)
+    }
+
+    /// Which shards are served, and why those are not that are not: in the order of their numbers.
+    #[must_use]
+    pub fn shards(&self) -> Vec<(u16, Result<(), String>)> {
+        let states = self.states.lock();
+        let standing = |state: &State| match (&state.monitor, &state.failure) {
+            (Some(monitor), _) => monitor.health().map_err(|reason| reason.to_string()),
+            (None, Some(failure)) => Err(failure.clone()),
+            (None, None) => Err("it has not begun yet".to_owned()),
+        };
+        states.iter().map(|(number, state)| (*number, standing(state))).collect()
+    }
+
+    /// Whether every shard is served.
+    ///
+    /// # Errors
+    /// Which are not, and why.
+    pub fn health(&self) -> Result<(), String> {
+        let ill: Vec<String> = self
+            .shards()
+            .into_iter()
+            .filter_map(|(number, standing)| Some(format!("shard {number}: {}", standing.err()?)))
+            .collect();
+        if ill.is_empty() {
+            Ok(())
+        } else {
+            Err(ill.join("; "))
+        }
+    }
+
+    /// Whether the workers go on, whatever their databases do: what a supervisor restarts the program for.
+    ///
+    /// # Errors
+    /// Which does not.
+    pub fn motion(&self) -> Result<(), String> {
+        for (number, monitor) in self.monitors() {
+            monitor.motion().map_err(|reason| format!("shard {number}: {reason}"))?;
+        }
+        Ok(())
+    }
+
+    /// Whether nothing new is begun.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        let monitors = self.monitors();
+        !monitors.is_empty() && monitors.iter().all(|(_, monitor)| monitor.is_draining())
+    }
+}
+
+/// The task that has a worker for each shard of the newest list.
+struct Lead {
+    options: Options,
+    cluster: Cluster,
+    looks: usize,
+    states: States,
+    stopping: watch::Receiver<Option<Duration>>,
+    /// Hears how the first attempt on each shard went.
+    tell: mpsc::Sender<Result<(), ClusterError>>,
+}
+
+/// The task of one shard.
+struct Served {
+    /// Ends it: how long it may take.
+    stop: watch::Sender<Option<Duration>>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Lead {
+    async fn run(mut self) {
+        let mut served: BTreeMap<u16, Served> = BTreeMap::new();
+        loop {
+            self.serve(&mut served);
+            tokio::select! {
+                () = sleep(LOOK_EVERY) => {}
+                _ = self.stopping.wait_for(Option::is_some) => break,
+            }
+            // Reading the list must not keep a worker from ending.
+            let mut stopping = self.stopping.clone();
+            tokio::select! {
+                () = self.look() => {}
+                _ = stopping.wait_for(Option::is_some) => break,
+            }
+        }
+        let patience = *self.stopping.borrow();
+        for served in served.values() {
+            served.stop.send_replace(patience);
+        }
+        for served in served.values_mut() {
+            if let Err(error) = (&mut served.task).await {
+                tracing::error!(%error, "the worker of a shard has failed while it drained");
+            }
+        }
+    }
+
+    /// Begins on shards that are new, and ends on those that were removed.
+    fn serve(&self, served: &mut BTreeMap<u16, Served>) {
+        let shards: Vec<_> = self.cluster.served().collect();
+        served.retain(|number, running| {
+            if shards.iter().any(|shard| shard.number == *number) {
+                return true;
+            }
+            running.stop.send_replace(Some(DRAIN_REMOVED));
+            // Until its task has ended by itself.
+            let ended = running.task.is_finished();
+            if ended {
+                self.states.lock().remove(number);
+            }
+            !ended
+        });
+        for shard in &shards {
+            if served.contains_key(&shard.number) {
+                continue;
+            }
+            let target = match self.cluster.target_of(shard) {
+                Ok(target) => target,
+                Err(error) => {
+                    tracing::error!(shard = shard.number, %error, "a shard cannot be served");
+                    continue;
+                }
+            };
+            let options = Options { url: target.exposed(), ..share(&self.options, shards.len()) };
+            self.states.lock().insert(shard.number, State::default());
+            let (stop, stopping) = watch::channel(None);
+            let task = tokio::spawn(serve_one(
+                shard.number,
+                options,
+                Arc::clone(&self.states),
+                stopping,
+                self.tell.clone(),
+            ));
+            served.insert(shard.number, Served { stop, task });
+        }
+    }
+
+    /// Reads the list again, each time from another shard, so that one that has missed a change is found: from the next one in
+    /// turn while that one does not answer.
+    async fn look(&mut self) {
+        let mut places: Vec<Target> =
+            self.cluster.served().filter_map(|shard| self.cluster.target_of(shard).ok()).collect();
+        self.looks = self.looks.wrapping_add(1);
+        let next = self.looks % places.len().max(1);
+        places.rotate_left(next);
+        for place in places {
+            match Cluster::owned(&place).await {
+                Ok(read) if read.id() == self.cluster.id() && read.version() >= self.cluster.version() => {
+                    if read.version() > self.cluster.version() {
+                        tracing::info!(version = read.version(), "the list of shards has changed");
+                        // Those that did not answer when it was decided.
+                        drop(read.spread().await);
+                        self.cluster = read;
+                    }
+                    return;
+                }
+                // It was not told yet: this one is newer.
+                Ok(read) if read.id() == self.cluster.id() => {
+                    drop(self.cluster.spread().await);
+                    return;
+                }
+                Ok(_) => {
+                    tracing::error!(place = place.describe(), "a shard says that it is of another cluster")
+                }
+                Err(error) => tracing::warn!(%error, "the list of shards cannot be read here"),
+            }
+        }
+    }
+}
+
+/// What one shard of so many is given.
+fn share(options: &Options, shards: usize) -> Options {
+    let part = |whole: usize| whole.div_ceil(shards.max(1)).max(1);
+    Options {
+        connections: part(options.connections),
+        memory: (options.memory / shards.max(1)).max(MEMORY_MIN),
+        ..options.clone()
+    }
+}
+
+/// Has a worker on one shard until it is to stop. A worker that has begun finds its way back by itself; one that cannot begin is
+/// tried again.
+async fn serve_one(
+    number: u16,
+    options: Options,
+    states: States,
+    mut stopping: watch::Receiver<Option<Duration>>,
+    tell: mpsc::Sender<Result<(), ClusterError>>,
+) {
+    let mut pause = RETRY.0;
+    let mut first = Some(tell);
+    let began = clock::now();
+    loop {
+        let begun = tokio::select! {
+            begun = Worker::start(options.clone()) => begun,
+            _ = stopping.wait_for(Option::is_some) => return,
+        };
+        match begun {
+            Ok(worker) => {
+                tracing::info!(shard = number, after = ?began.elapsed(), "the shard is served");
+                let state = State { monitor: Some(Arc::new(worker.monitor())), failure: None };
+                states.lock().insert(number, state);
+                if let Some(tell) = first.take() {
+                    // Nobody may be listening any more.
+                    drop(tell.send(Ok(())).await);
+                }
+                let patience = match stopping.wait_for(Option::is_some).await {
+                    Ok(patience) => patience.unwrap_or_default(),
+                    Err(_) => return,
+                };
+                worker.drain(patience).await;
+                return;
+            }
+            Err(error) => {
+                tracing::warn!(shard = number, %error, "a worker cannot begin on this shard, and tries again");
+                states.lock().entry(number).or_default().failure = Some(error.to_string());
+                if let Some(tell) = first.take() {
+                    drop(tell.send(Err(error.into())).await);
+                }
+            }
+        }
+        tokio::select! {
+            () = sleep(pause) => {}
+            _ = stopping.wait_for(Option::is_some) => return,
+        }
+        pause = (pause * 2).min(RETRY.1);
+    }
+}
