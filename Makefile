@@ -122,13 +122,14 @@ test-extensions: setup ## import sources that use PostGIS, pgvector, pg_cron, or
 setup-cluster: setup ## fetch etcd and Patroni 4 for drills into the home (apt-get download, Python's registry)
 	@scripts/setup-cluster
 
-test-cluster: setup-cluster ## drills on a real cluster, etcd, Patroni and three PostgreSQL: killed, held and cut off leaders, nothing lost (root for the network; 5 minutes)
-	RUST_TEST_THREADS=1 $(CARGO) test -p duramen-drill --features cluster --test cluster -- --nocapture
+test-cluster: setup-cluster ## drills on a real cluster, etcd, Patroni and three PostgreSQL: killed, held and cut off leaders, nothing lost, and durable functions over four shards (root for the network; 8 minutes)
+	RUST_TEST_THREADS=1 $(CARGO) test -p duramen-drill -p duramen-cli --features duramen-drill/cluster,duramen-cli/cluster --test cluster -- --nocapture
 
 soak-cluster: setup-cluster release ## every drill TIMES=20 times, with a synchronous standby and without (an hour and a half)
 	@mkdir -p $(OUT)
 	$(BIN) lab drill failover --times $(or $(TIMES),20) --json $(OUT)/failover.json --html $(OUT)/failover.html
 	$(BIN) lab drill failover --times $(or $(TIMES),20) --mode async --json $(OUT)/failover-async.json --html $(OUT)/failover-async.html
+	$(BIN) lab drill shards --failovers $(or $(TIMES),20) --kills 50 --json $(OUT)/shards.json --html $(OUT)/shards.html
 
 test-volumes: setup ## the tests of branches on reflink copies (XFS) and on plain copies (root, xfsprogs; KIND=reflink)
 	@CARGO=$(CARGO) scripts/test-volumes $(KIND)

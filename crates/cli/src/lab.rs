@@ -113,11 +113,22 @@ pub(crate) enum Suite {
 }
 
 /// All suites.
-pub(crate) const SUITES: [&dyn MeasuringSuite; 9] = {
+pub(crate) const SUITES: [&dyn MeasuringSuite; 10] = {
     let [branches, store, functions, packs, lineage] = duramen_lab::SUITES;
     let (replication, watching) = (&duramen_replication::Replication, &duramen_watch::document::Watching);
     let (topologies, failover) = (&duramen_replication::topology::Topologies, &duramen_drill::Failover);
-    [branches, store, functions, packs, lineage, replication, watching, topologies, failover]
+    [
+        branches,
+        store,
+        functions,
+        packs,
+        lineage,
+        replication,
+        watching,
+        topologies,
+        failover,
+        &duramen_drill::Shards,
+    ]
 };
 
 /// The program that runs now, to start daemons with.

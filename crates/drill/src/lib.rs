@@ -3,7 +3,8 @@
 //! The engine knows no particular cluster: a [`Network`] is a place for nodes whose cable can be pulled, a [`Program`] is a
 //! process in it that can be killed or held, with everything below it, and a [`Ledger`] holds what clients were told and
 //! says what became of it. [`etcd`] and [`patroni`] start those two. On top of it is the suite [`Failover`], by which
-//! `duramen lab drill failover` measures Patroni.
+//! `duramen lab drill failover` measures Patroni, and [`Shards`], by which `duramen lab drill shards` measures durable functions over
+//! several databases, some of which fail over.
 //!
 //! Everything runs in a folder with a guardian: when this process ends, in whatever way, no process, no network and no file is
 //! left. See `docs/design/drills.md`.
@@ -17,6 +18,7 @@ pub mod ledger;
 pub mod network;
 pub mod patroni;
 pub mod program;
+pub mod shards;
 pub mod writer;
 
 pub use error::DrillError;
@@ -24,3 +26,4 @@ pub use failover::Failover;
 pub use ledger::Ledger;
 pub use network::Network;
 pub use program::Program;
+pub use shards::Shards;

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use duramen_base::{clock, entropy, file};
@@ -15,7 +16,7 @@ use crate::http::Endpoint;
 use crate::network::Network;
 use crate::program::Program;
 
-/// The name of the cluster.
+/// The name of a cluster that is alone.
 pub const SCOPE: &str = "drill";
 /// Where it has its keys in etcd.
 const NAMESPACE: &str = "/duramen/";
@@ -109,6 +110,18 @@ impl Programs {
         }
     }
 
+    /// The servers' programs.
+    #[must_use]
+    pub fn installation(&self) -> &Installation {
+        &self.installation
+    }
+
+    /// The program of etcd.
+    #[must_use]
+    pub fn etcd(&self) -> &Path {
+        &self.etcd
+    }
+
     /// The version of PostgreSQL.
     #[must_use]
     pub fn version(&self) -> String {
@@ -146,12 +159,24 @@ impl Node {
         &self.rest
     }
 
+    /// Its address and its port.
+    #[must_use]
+    pub fn address(&self) -> (&str, &str) {
+        self.address.rsplit_once(':').unwrap_or((&self.address, "5432"))
+    }
+
+    /// The password of its superuser.
+    #[must_use]
+    pub fn secret(&self) -> &str {
+        &self.secret
+    }
+
     /// Its PostgreSQL by the network, as its clients reach it.
     ///
     /// # Errors
     /// [`DrillError::Failed`].
     pub fn by_network(&self) -> Result<Target, DrillError> {
-        let (host, port) = self.address.rsplit_once(':').unwrap_or((&self.address, "5432"));
+        let (host, port) = self.address();
         self.target(&format!("host={host} port={port} password={}", quote_parameter(&self.secret)))
     }
 
@@ -230,7 +255,8 @@ pub fn is_healthy(members: &[Member], nodes: usize, is_synchronous: bool) -> boo
 pub struct Patroni {
     // Ended in this order: whoever looks after others first.
     nodes: Vec<Node>,
-    etcd: Etcd,
+    etcd: Arc<Etcd>,
+    scope: String,
     settings: Settings,
 }
 
@@ -246,10 +272,28 @@ impl Patroni {
         user: &ServerUser,
         network: &Network,
     ) -> Result<Self, DrillError> {
-        let etcd = Etcd::start(dir, &programs.etcd, 3, user, network)?;
+        let etcd = Arc::new(Etcd::start(dir, &programs.etcd, 3, user, network)?);
+        Self::beside(SCOPE, 0, etcd, dir, programs, settings, user, network)
+    }
+
+    /// Starts all nodes of a cluster of its own name on an etcd that others may use too, from a node of the network on. Blocks.
+    ///
+    /// # Errors
+    /// [`DrillError`].
+    #[allow(clippy::too_many_arguments, reason = "each is another thing that it stands on")]
+    pub fn beside(
+        scope: &str,
+        first: usize,
+        etcd: Arc<Etcd>,
+        dir: &Path,
+        programs: &Programs,
+        settings: Settings,
+        user: &ServerUser,
+        network: &Network,
+    ) -> Result<Self, DrillError> {
         let secret = entropy::token(24);
         let mut nodes = Vec::new();
-        for index in 0..settings.nodes {
+        for index in first..first + settings.nodes {
             let name = format!("n{index}");
             let address = network.address(index);
             let place = dir.join(&name);
@@ -271,7 +315,7 @@ impl Patroni {
                 secret: secret.clone(),
             };
             let config = node.program.dir().join("patroni.json");
-            let text = configuration(&node, programs, settings, etcd.clients());
+            let text = configuration(scope, &node, programs, settings, etcd.clients());
             // It holds the superuser's password.
             file::create(&config, text.to_string().as_bytes(), 0o600)
                 .and_then(|()| user.own(&config))
@@ -283,7 +327,7 @@ impl Patroni {
             let program = program.variable("PYTHONDONTWRITEBYTECODE", "1");
             nodes.push(Node { program, ..node });
         }
-        let cluster = Self { nodes, etcd, settings };
+        let cluster = Self { scope: scope.to_owned(), nodes, etcd, settings };
         cluster.nodes.iter().try_for_each(|node| node.program.start(network))?;
         Ok(cluster)
     }
@@ -317,7 +361,7 @@ impl Patroni {
     /// # Errors
     /// In words, if etcd has no quorum.
     pub async fn leader(&self) -> Result<Option<String>, String> {
-        self.etcd.get(&format!("{NAMESPACE}{SCOPE}/leader")).await
+        self.etcd.get(&format!("{NAMESPACE}{}/leader", self.scope)).await
     }
 
     /// Waits until all nodes are there and stream, and has the leader's number.
@@ -356,16 +400,24 @@ impl Patroni {
                 scope.spawn(|| node.program.stop(patience));
             }
         });
-        self.etcd.members().iter().for_each(|member| member.stop(patience));
+        if Arc::strong_count(&self.etcd) == 1 {
+            self.etcd.members().iter().for_each(|member| member.stop(patience));
+        }
     }
 }
 
 /// What Patroni reads. (JSON is YAML.)
-fn configuration(node: &Node, programs: &Programs, settings: Settings, etcd: &[String]) -> Value {
+fn configuration(
+    scope: &str,
+    node: &Node,
+    programs: &Programs,
+    settings: Settings,
+    etcd: &[String],
+) -> Value {
     let postgres = programs.installation.program("postgres");
     let account = |name: &str| json!({ "username": name, "password": node.secret });
     json!({
-        "scope": SCOPE,
+        "scope": scope,
         "namespace": NAMESPACE,
         "name": node.name,
         "restapi": {

@@ -239,3 +239,10 @@ fn own_group(command: &mut Command) {
     use std::os::unix::process::CommandExt;
     command.process_group(0);
 }
+
+/// Does what blocks on a thread of its own.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, DrillError> + Send + 'static,
+) -> Result<T, DrillError> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| DrillError::failed("a thread", error))?
+}

@@ -29,6 +29,7 @@ mod report;
 mod restart;
 mod saturation;
 mod server;
+mod shards;
 mod soak;
 mod statements;
 mod steadiness;

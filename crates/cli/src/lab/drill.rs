@@ -10,6 +10,7 @@ use duramen_drill::{
     failover::{self, Given, Options},
     http::Endpoint,
     patroni::Settings,
+    shards,
 };
 use std::path::PathBuf;
 
@@ -36,7 +37,49 @@ pub(crate) enum Drill {
     /// Time without commits and lost rows when the leader of a cluster under Patroni is gone
     #[command(after_help = EXAMPLES)]
     Failover(Box<FailoverOptions>),
+    /// Instances lost and effects doubled when leaders and workers of durable functions over four databases are killed
+    #[command(after_help = SHARDS_EXAMPLES)]
+    Shards(ShardsOptions),
 }
+
+#[derive(Debug, Args)]
+pub(crate) struct ShardsOptions {
+    /// How often the leader of a pair is killed
+    #[arg(long, value_name = "N", default_value = "1")]
+    failovers: u32,
+    /// How often a worker is killed meanwhile
+    #[arg(long, value_name = "N", default_value = "3")]
+    kills: u32,
+    /// Whether commits on the pairs wait for the standby: what is lost else is measured
+    #[arg(long, value_enum, default_value = "sync")]
+    mode: Mode,
+    /// Clients that start instances
+    #[arg(long, value_name = "N", default_value = "8")]
+    clients: usize,
+    /// Where Patroni's modules are [default: a package patroni... of the home]
+    #[arg(long, value_name = "DIR")]
+    patroni: Option<PathBuf>,
+    /// The major version of PostgreSQL [default: the newest installed]
+    #[arg(long, value_name = "VERSION")]
+    major: Option<u32>,
+    /// Where it is made, and removed at the end [default: the folder lab of the home]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    #[command(flatten)]
+    documents: Documents,
+}
+
+const SHARDS_EXAMPLES: &str = "\
+Examples:
+  duramen lab drill shards
+  duramen lab drill shards --failovers 20 --kills 50 --json out/shards.json --html out/shards.html
+  duramen lab drill shards --mode async
+
+It starts three etcd, two pairs of PostgreSQL under Patroni, two servers alone, and three workers of all four, in network
+namespaces of their own. Clients start instances; leaders and workers are killed meanwhile. Then it counts. Nothing is left
+of it, even after a kill. It needs root, etcd (Debian's etcd-server) and Patroni 4: make setup-cluster.
+
+Exit status: 1 when a check failed, 3 when no load came about";
 
 #[derive(Debug, Args)]
 pub(crate) struct FailoverOptions {
@@ -95,7 +138,10 @@ enum Mode {
 }
 
 pub(super) fn run(context: &Context, drill: Drill) -> Outcome {
-    let Drill::Failover(asked) = drill;
+    let asked = match drill {
+        Drill::Failover(asked) => asked,
+        Drill::Shards(asked) => return shards(context, asked),
+    };
     let given = match (&asked.patroni_config, asked.rest) {
         (Some(file), _) => Some(Given::from_config(file, asked.dsn).map_err(other)?),
         (None, Some(address)) => {
@@ -124,6 +170,22 @@ pub(super) fn run(context: &Context, drill: Drill) -> Outcome {
         home: context.home.clone(),
         output: asked.documents.output(),
         ..Options::new(options.dir)
+    };
+    super::measure(context, options)
+}
+
+fn shards(context: &Context, asked: ShardsOptions) -> Outcome {
+    let dir = asked.dir.unwrap_or_else(|| context.home.join("lab"));
+    let options = shards::Options {
+        failovers: asked.failovers,
+        kills: asked.kills,
+        is_synchronous: asked.mode == Mode::Sync,
+        clients: asked.clients,
+        site: asked.patroni,
+        major: asked.major,
+        home: context.home.clone(),
+        output: asked.documents.output(),
+        ..shards::Options::new(dir, super::own_program()?)
     };
     super::measure(context, options)
 }

@@ -19,7 +19,7 @@ Exit status: 1 when a check failed, 3 when the mechanism under test did not happ
 
 #[derive(Debug, Args)]
 pub(crate) struct Functions {
-    /// calibration, throughput, saturation, queues, lanes, mixed, restart, soak, quick (throughput and restart) or all
+    /// calibration, throughput, saturation, queues, lanes, shards, mixed, restart, soak, quick (throughput and restart) or all
     #[arg(long, value_name = "PHASE", default_value = "all")]
     phase: Phase,
     /// How long each level of load lasts; below 5 there are fewer kills and instances, too

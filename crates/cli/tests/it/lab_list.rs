@@ -38,7 +38,8 @@ fn programs_get_the_same_as_json() {
             "replication",
             "watch",
             "topologies",
-            "failover"
+            "failover",
+            "shards"
         ]
     );
     assert_eq!(suites[0]["scenarios"], serde_json::json!([]));

@@ -68,7 +68,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("workload", &["base", "measure", "postgres", "hosts"]),
     ("replication", &["base", "measure", "postgres", "reports", "hosts", "workload"]),
     ("watch", &["base", "measure", "postgres", "replication", "reports"]),
-    ("drill", &["base", "measure", "postgres", "reports"]),
+    ("drill", &["base", "measure", "postgres", "functions", "reports"]),
     (
         "cli",
         &[

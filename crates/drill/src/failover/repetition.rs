@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use duramen_base::clock;
 use duramen_postgres::connection::Target;
 use serde_json::json;
-use tokio::task::spawn_blocking;
 
 use super::options::Drill;
 use super::stages::{Stages, Watcher};
@@ -16,6 +15,7 @@ use crate::error::DrillError;
 use crate::ledger::{Account, Ledger};
 use crate::network::Network;
 use crate::patroni::{members, Patroni};
+use crate::program::blocking;
 use crate::writer::{Work, Writers, TABLE};
 
 /// Clients write for so long before anything is done.
@@ -268,13 +268,6 @@ impl Ground {
 
 fn in_vain(what: &str, limit: Duration) -> DrillError {
     DrillError::Timeout { what: what.to_owned(), seconds: limit.as_secs(), said: String::new() }
-}
-
-/// Does what blocks on a thread of its own.
-pub(super) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, DrillError> + Send + 'static,
-) -> Result<T, DrillError> {
-    spawn_blocking(work).await.map_err(|error| DrillError::failed("a thread", error))?
 }
 
 async fn execute(target: &Target, sql: &str) -> Result<(), DrillError> {

@@ -17,9 +17,10 @@ use tokio::runtime::Builder;
 use super::document::{self, RepetitionView};
 use super::given;
 use super::options::{Drill, Options};
-use super::repetition::{blocking, Ground, Repetition};
+use super::repetition::{Ground, Repetition};
 use crate::network::{self, Network};
 use crate::patroni::{Patroni, Programs};
+use crate::program::blocking;
 
 /// A new cluster is healthy within this.
 const MADE: Duration = Duration::from_secs(180);

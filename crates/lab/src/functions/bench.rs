@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use duramen_base::clock;
 use duramen_functions::client::{Client, Waiter};
+use duramen_functions::cluster::Cluster;
 use duramen_functions::schema;
 use duramen_measure::histogram::LatencyHistogram;
 use duramen_postgres::connection::Target;
@@ -153,8 +154,47 @@ impl<'a> Bench<'a> {
     pub(crate) async fn worker_up_with(&mut self, lanes: Option<usize>) -> Result<(), SuiteError> {
         self.worker_down().await?;
         let url = self.server.url(WORKER, DATABASE);
-        self.worker = Some(Worker::start(self.options, lanes, &url, self.root).await?);
+        self.worker = Some(Worker::start(self.options, lanes, &url, false, self.root).await?);
         Ok(())
+    }
+
+    /// Makes databases with the schema that are a cluster.
+    pub(crate) async fn cluster(&self, databases: &[&str]) -> Result<(), SuiteError> {
+        let observer = self.observer().await?;
+        let role = schema::WorkerRole { name: WORKER.to_owned(), submitters: vec![APP.to_owned()] };
+        for name in databases {
+            let create = format!("CREATE DATABASE {name} TEMPLATE template0");
+            observer.batch_execute(&create).await.map_err(database("make a shard"))?;
+            let installed = schema::install_for(&self.server.url(OWNER, name), Some(&role)).await;
+            installed.map_err(SuiteError::other)?;
+        }
+        let urls: Vec<String> = databases.iter().map(|name| self.server.url(WORKER, name)).collect();
+        let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
+        Cluster::create(&urls).await.map_err(SuiteError::other)?;
+        Ok(())
+    }
+
+    /// Starts a worker of all shards of the cluster that a database belongs to, in place of the one that runs.
+    pub(crate) async fn worker_of_cluster(&mut self, name: &str) -> Result<(), SuiteError> {
+        self.worker_down().await?;
+        let url = self.server.url(WORKER, name);
+        self.worker = Some(Worker::start(self.options, None, &url, true, self.root).await?);
+        Ok(())
+    }
+
+    /// Sessions that start instances in a database, and one that waits for their ends.
+    pub(crate) async fn clients_of(
+        &self,
+        name: &str,
+        count: usize,
+    ) -> Result<(Vec<Arc<Client>>, Arc<Waiter>), SuiteError> {
+        let url = self.server.url(APP, name);
+        let mut clients = Vec::with_capacity(count);
+        for _ in 0..count {
+            clients.push(Arc::new(Client::connect(&url).await.map_err(database("connect a client"))?));
+        }
+        let waiter = Waiter::connect(&url).await.map_err(database("connect a waiter"))?;
+        Ok((clients, Arc::new(waiter)))
     }
 
     /// Puts the bench in order after a phase that did not come to its end.

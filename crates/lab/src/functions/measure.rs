@@ -13,7 +13,7 @@ use super::bench::Bench;
 use super::error::database;
 use super::options::{Options, Phase};
 use super::{
-    calibration, checks, idle, lanes, listing, mixed, queues, restart, saturation, soak, throughput,
+    calibration, checks, idle, lanes, listing, mixed, queues, restart, saturation, shards, soak, throughput,
     Functions,
 };
 use duramen_reports::suite::{begin, conclude, Say, Suite as _, SuiteError};
@@ -91,6 +91,7 @@ async fn run_phase(phase: Phase, bench: &mut Bench<'_>, evidence: &mut Evidence)
         }
         Phase::Queues => queues::measure(bench, evidence).await,
         Phase::Lanes => lanes::measure(bench, evidence).await,
+        Phase::Shards => shards::measure(bench, evidence).await,
         Phase::Mixed => mixed::measure(bench, evidence).await,
         Phase::Restart => restart::measure(bench, evidence).await,
         Phase::Soak => soak::measure(bench, evidence).await,

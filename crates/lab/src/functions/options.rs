@@ -33,6 +33,8 @@ pub enum Phase {
     Queues,
     /// The closed loop at 32 sessions with workers of 1 to 40 lanes.
     Lanes,
+    /// Instances on four databases beside instances on one: what they cost.
+    Shards,
     /// Instances of several kinds at once.
     Mixed,
     /// Kills of the worker and of the server under load.
@@ -47,12 +49,13 @@ pub enum Phase {
 
 impl Phase {
     /// All, in the order in which they run.
-    pub const ALL: [Phase; 10] = [
+    pub const ALL: [Phase; 11] = [
         Phase::Calibration,
         Phase::Throughput,
         Phase::Saturation,
         Phase::Queues,
         Phase::Lanes,
+        Phase::Shards,
         Phase::Mixed,
         Phase::Restart,
         Phase::Soak,
@@ -69,6 +72,7 @@ impl Phase {
             Phase::Saturation => "saturation",
             Phase::Queues => "queues",
             Phase::Lanes => "lanes",
+            Phase::Shards => "shards",
             Phase::Mixed => "mixed",
             Phase::Restart => "restart",
             Phase::Soak => "soak",

@@ -29,11 +29,12 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Runs `duramen fn worker URL` and waits until it is ready.
+    /// Runs `duramen fn worker URL`, for all shards of its cluster or for one database, and waits until it is ready.
     pub(crate) async fn start(
         options: &Options,
         lanes: Option<usize>,
         url: &str,
+        is_of_cluster: bool,
         root: &Path,
     ) -> Result<Self, SuiteError> {
         let failed = |detail: String| SuiteError::Failed(format!("cannot start the worker: {detail}"));
@@ -44,6 +45,7 @@ impl Worker {
             .args(["fn", "worker", url, "--connections"])
             .arg(options.connections.to_string())
             .args(lanes.map(|lanes| format!("--lanes={lanes}")))
+            .args(is_of_cluster.then_some("--cluster"))
             // Who works in the folder is found by its guardian.
             .current_dir(root)
             .stdin(Stdio::null())
