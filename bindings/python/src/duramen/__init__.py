@@ -27,6 +27,7 @@ from .errors import (
     StatementFailed,
     Unreachable,
 )
+from .shards import Shard, Shards
 from .worker import run_worker
 
 __all__ = [
@@ -43,6 +44,8 @@ __all__ = [
     "NotFound",
     "Refused",
     "Result",
+    "Shard",
+    "Shards",
     "StatementFailed",
     "Task",
     "TaskFunction",
