@@ -255,12 +255,13 @@ BEGIN
         RAISE EXCEPTION 'df.setvar: the name of a variable must not be empty and has no braces, and this is "%"',
             setvar.name USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    IF pg_sequence_last_value('df._vars_used'::regclass) IS NULL THEN
-        PERFORM nextval('df._vars_used');
-    END IF;
     INSERT INTO df.vars (name, value, owner)
     VALUES (setvar.name, setvar.value, quote_ident(current_user)::regrole)
     ON CONFLICT (owner, name) DO UPDATE SET value = excluded.value;
+    -- Behind the row, whose lock keeps the sequence from being reset.
+    IF pg_sequence_last_value('df._vars_used'::regclass) IS NULL THEN
+        PERFORM nextval('df._vars_used');
+    END IF;
     RETURN df._set_by('df.setvar');
 END $$;
 

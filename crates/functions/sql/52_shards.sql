@@ -33,7 +33,7 @@ BEGIN
             USING ERRCODE = 'invalid_parameter_value', HINT = 'An id has eight or sixteen hexadecimal digits.';
     END IF;
     SELECT m.cluster, m.shard, m.cluster_version INTO mine FROM df._meta m;
-    IF mine.cluster IS NULL THEN
+    IF mine.cluster IS NULL OR mine.cluster_version = 0 THEN
         RETURN QUERY SELECT df._shard_of(number), NULL::text, 'open'::text, true;
         RETURN;
     END IF;
@@ -62,10 +62,13 @@ BEGIN
     END IF;
 END $$;
 
--- Whether new instances may begin here: not on a shard that is drained or was removed.
+-- Whether new instances may begin here: not on a shard that is drained or was removed, nor in a database that was made ready for a list
+-- which has not come, since another one may get its number.
 CREATE OR REPLACE FUNCTION df._is_open() RETURNS boolean
 LANGUAGE sql STABLE AS $$
-    SELECT coalesce((SELECT s.state = 'open' FROM df._meta m JOIN df._shard s ON s.shard = m.shard), true)
+    SELECT NOT EXISTS (
+        SELECT FROM df._meta m LEFT JOIN df._shard s ON s.shard OPERATOR(pg_catalog.=) m.shard
+        WHERE m.shard IS NOT NULL AND NOT coalesce(s.state OPERATOR(pg_catalog.=) 'open', m.shard OPERATOR(pg_catalog.=) 0))
 $$;
 
 -- Refuses starts on a shard that takes none. Instances that are here may start others until they end.
@@ -74,10 +77,37 @@ LANGUAGE plpgsql AS $$
 BEGIN
     IF NOT df._is_open() AND current_setting('df.in_workflow', true) IS DISTINCT FROM 'true' THEN
         RAISE EXCEPTION 'shard % is %, and takes no new instances', df.shard(),
-            (SELECT s.state FROM df._shard s WHERE s.shard = df.shard())
+            coalesce((SELECT s.state FROM df._shard s WHERE s.shard = df.shard()), 'not in the list of shards yet')
             USING ERRCODE = 'DFS02',
-            HINT = 'Start it on a shard that is open: SELECT * FROM df.shards() has the list.';
+            HINT = CASE WHEN EXISTS (SELECT FROM df._shard) THEN
+                'Start it on a shard that is open: SELECT * FROM df.shards() has the list.'
+                ELSE 'Run the same `duramen fn cluster create` or `add` again, or `duramen fn cluster leave URL`.' END;
     END IF;
+END $$;
+
+-- Sees to it that the short way of df.start, which looks at no list, is taken only where starts are: it is not taken while this
+-- sequence has a value, which variables give it, too. Whoever sets a variable has written it before looking at the sequence.
+CREATE OR REPLACE FUNCTION df._open_or_close() RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF NOT df._is_open() THEN
+        IF pg_sequence_last_value('df._vars_used') IS NULL THEN
+            PERFORM nextval('df._vars_used');
+        END IF;
+    ELSIF pg_sequence_last_value('df._vars_used') IS NOT NULL THEN
+        LOCK TABLE df.vars IN SHARE ROW EXCLUSIVE MODE;
+        IF NOT EXISTS (SELECT FROM df.vars) THEN
+            PERFORM setval('df._vars_used', 1, false);
+        END IF;
+    END IF;
+END $$;
+
+-- How many instances have not ended here, those that are being started included: it waits for whoever starts some.
+CREATE OR REPLACE FUNCTION df._unended() RETURNS bigint
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    LOCK TABLE df._ready, df._queued IN SHARE ROW EXCLUSIVE MODE;
+    RETURN (SELECT count(*) FROM df._ready) + (SELECT count(*) FROM df._queued) + (SELECT count(*) FROM df._work);
 END $$;
 
 -- The shard on which a start with this idempotency key is placed by whoever places it by its key: always the same one, whatever
@@ -118,25 +148,45 @@ BEGIN
                 WHEN 0 THEN 'Their ids are of shard 0: begin the cluster with this database, or add an empty one.'
                 ELSE 'Add an empty database.' END;
     END IF;
+    UPDATE df._meta SET cluster = of, shard = as_shard, cluster_version = 0;
+    PERFORM df._open_or_close();
+    -- What a sequence is told is not undone: last.
     IF last IS NULL AND as_shard = 0 THEN
         PERFORM setval('df._instance_seq', 1, false);
     ELSIF last IS NULL THEN
-        PERFORM setval('df._instance_seq', as_shard::bigint << 52);
         PERFORM df._add_partition(p) FROM generate_series(as_shard::bigint << 30, (as_shard::bigint << 30) + 3) AS p;
+        PERFORM setval('df._instance_seq', as_shard::bigint << 52);
     END IF;
-    UPDATE df._meta SET cluster = of, shard = as_shard, cluster_version = 0;
+END $$;
+
+-- Takes back that this database was made ready for a list, as long as that has not come.
+CREATE OR REPLACE FUNCTION df._leave() RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    LOCK TABLE df._ready, df._queued IN SHARE ROW EXCLUSIVE MODE;
+    PERFORM FROM df._meta m WHERE m.cluster_version > 0 FOR UPDATE;
+    IF FOUND THEN
+        RAISE EXCEPTION 'this database is shard % of a cluster, and its instances have ids of it', df.shard()
+            USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Drain it, and remove it: `duramen fn cluster drain`, `remove`.';
+    END IF;
+    UPDATE df._meta SET cluster = NULL, shard = NULL, cluster_version = NULL;
+    PERFORM df._open_or_close();
+    IF pg_sequence_last_value('df._instance_seq') & ((1::bigint << 52) - 1) = 0 AND NOT EXISTS (SELECT FROM df._instance) THEN
+        PERFORM setval('df._instance_seq', 1, false);
+    END IF;
 END $$;
 
 -- Puts a list in force here, if it is of this cluster and newer than the one that is. With `decides` it must be the next one, which
 -- only shard 0 may say: of two changes at once one fails. Returns the version in force.
-CREATE OR REPLACE FUNCTION df._take_list(of uuid, version bigint, shards json, decides boolean) RETURNS bigint
+-- It must lead to the shard that it was meant for.
+CREATE OR REPLACE FUNCTION df._take_list(of uuid, as_shard int, version bigint, shards json, decides boolean) RETURNS bigint
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     mine record;
 BEGIN
     SELECT m.cluster, m.shard, m.cluster_version INTO mine FROM df._meta m FOR UPDATE;
-    IF mine.cluster IS DISTINCT FROM of THEN
-        RAISE EXCEPTION 'this database is not of the cluster %', of
+    IF mine.cluster IS DISTINCT FROM of OR mine.shard <> as_shard THEN
+        RAISE EXCEPTION 'this database is not shard % of the cluster %', as_shard, of
             USING ERRCODE = 'object_not_in_prerequisite_state',
             HINT = 'A list of another cluster leads here, or the database is a copy: SELECT df.shard() says which shard it is.';
     END IF;
@@ -152,14 +202,12 @@ BEGIN
     SELECT s.shard, s.place, s.state, s.keyed
     FROM json_to_recordset(shards) AS s(shard int, place text, state text, keyed boolean);
     UPDATE df._meta SET cluster_version = version;
-    -- The short way of df.start looks at no list. It is not taken once this sequence has a value.
-    IF EXISTS (SELECT FROM df._shard s WHERE s.shard = mine.shard AND s.state <> 'open')
-        AND pg_sequence_last_value('df._vars_used') IS NULL
-    THEN
-        PERFORM nextval('df._vars_used');
-    END IF;
+    PERFORM df._open_or_close();
     RETURN version;
 END $$;
 
 REVOKE ALL ON FUNCTION df._join(uuid, int) FROM PUBLIC;
-REVOKE ALL ON FUNCTION df._take_list(uuid, bigint, json, boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION df._leave() FROM PUBLIC;
+REVOKE ALL ON FUNCTION df._open_or_close() FROM PUBLIC;
+REVOKE ALL ON FUNCTION df._unended() FROM PUBLIC;
+REVOKE ALL ON FUNCTION df._take_list(uuid, int, bigint, json, boolean) FROM PUBLIC;

@@ -174,6 +174,9 @@ BEGIN
     IF NOT FOUND THEN
         RETURN;
     END IF;
+    IF NOT df._is_open() THEN
+        PERFORM df._open_or_close();
+    END IF;
     -- A start whose transaction was open for longer than the retention may find its partition gone.
     PERFORM df._add_partition(p.part) FROM (
         SELECT generate_series(part, part + 3) UNION SELECT r.seq >> 22 FROM df._ready r

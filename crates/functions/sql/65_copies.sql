@@ -31,6 +31,7 @@ BEGIN
         -- The shard is the original's.
         cluster = NULL, shard = NULL, cluster_version = NULL;
     DELETE FROM df._shard;
+    PERFORM df._open_or_close();
     DELETE FROM df._worker_epoch;
     UPDATE df._activity SET owner = NULL, taken_at = NULL WHERE owner IS NOT NULL;
     PERFORM setval('df._asleep', 1);

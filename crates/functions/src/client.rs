@@ -84,7 +84,8 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub async fn connect(url: &str) -> Result<Self, ClientError> {
-        let client = Target::parse(url)?.application_name("duramen fn client").connect().await?;
+        let client =
+            Target::parse(url)?.noticing_loss().application_name("duramen fn client").connect().await?;
         client.batch_execute(PREPARE).await?;
         let start = client.prepare_typed("SELECT df.start($1, $2)", &[Type::TEXT, Type::TEXT]).await?;
         let result = client.prepare_typed("SELECT df.result($1)", &[Type::TEXT]).await?;
@@ -276,7 +277,7 @@ impl Waiter {
     /// # Errors
     /// [`ClientError`].
     pub async fn connect(url: &str) -> Result<Self, ClientError> {
-        let target = Target::parse(url)?.application_name("duramen fn waiter");
+        let target = Target::parse(url)?.noticing_loss().application_name("duramen fn waiter");
         let (client, notifications) = target.connect_listening().await?;
         // Should somebody else hold the lock alone, then workers cannot have it either, and announce.
         client.batch_execute(PREPARE).await?;

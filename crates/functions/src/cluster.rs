@@ -42,6 +42,36 @@ pub enum ClusterError {
         /// Host and database.
         target: String,
     },
+    /// The database was made ready for a list that has not come.
+    #[error("{target} was made ready to be shard {number} of a cluster whose list it has not been given: run the same `duramen fn cluster create` or `add` again, or `duramen fn cluster leave` on it")]
+    Unlisted {
+        /// Host and database.
+        target: String,
+        /// What it is ready to be.
+        number: u16,
+    },
+    /// There is a cluster already.
+    #[error("{target} belongs to a cluster already: `duramen fn cluster add URL` adds a database to it")]
+    Already {
+        /// Host and database.
+        target: String,
+    },
+    /// Where a shard should be is something else.
+    #[error("{target} is not shard {number} of this cluster, though its list leads there: does the name lead to the same machine from everywhere?")]
+    Elsewhere {
+        /// The shard that was looked for.
+        number: u16,
+        /// Host and database.
+        target: String,
+    },
+    /// Two lists have one version.
+    #[error("shard {number} has another list of version {version} than shard 0, which has gone back: compare df._shard on all shards, and make them the same by hand")]
+    Split {
+        /// The shard.
+        number: u16,
+        /// The version.
+        version: i64,
+    },
     /// The same database was named twice.
     #[error("{first} and {second} are the same database: a shard is a database of its own")]
     Same {

@@ -1,10 +1,15 @@
 //! `duramen fn cluster`: databases that run durable functions together.
 
-use super::handle::Handle;
-use crate::{context::Outcome, failure::Failure, output};
+use super::handle::{note, Handle};
+use crate::{
+    context::Outcome,
+    failure::{Failure, FAILED},
+    output,
+};
 use clap::{Args, Subcommand};
 use duramen_functions::cluster::{Cluster, ClusterError, Counts, Shard, ShardState, Standing};
 use serde_json::{json, Value};
+use std::process::ExitCode;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -32,6 +37,9 @@ Examples:
 pub(crate) const OPEN_EXAMPLES: &str = "\
 Examples:
   duramen fn cluster open 2      it takes new instances again";
+pub(crate) const LEAVE_EXAMPLES: &str = "\
+Examples:
+  duramen fn cluster leave postgres://df_worker@d/jobs     `create` or `add` was interrupted, and is not wanted any more";
 pub(crate) const REMOVE_EXAMPLES: &str = "\
 Examples:
   duramen fn cluster drain 2 && duramen fn cluster remove 2     refused while instances have not ended
@@ -54,6 +62,9 @@ pub(crate) enum Command {
     /// Let a shard take new instances again
     #[command(after_help = OPEN_EXAMPLES)]
     Open(Number),
+    /// Take back that a database was made ready for a cluster whose list has not come
+    #[command(after_help = LEAVE_EXAMPLES)]
+    Leave(Leave),
     /// Take a shard that is drained and has ended what it had out of the list
     #[command(after_help = REMOVE_EXAMPLES)]
     Remove(Remove),
@@ -71,6 +82,13 @@ pub(crate) struct Add {
     /// The database, as the role that installed the schema or a member of it
     #[arg(value_name = "NEW")]
     new: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Leave {
+    /// The database, as the role that installed the schema or a member of it
+    #[arg(value_name = "URL")]
+    database: String,
 }
 
 #[derive(Debug, Args)]
@@ -100,9 +118,15 @@ pub(crate) async fn run(
         let cluster = Cluster::create(&urls).await?;
         return say(json, &cluster, &cluster.standing().await);
     }
+    if let Command::Leave(Leave { database }) = &command {
+        Cluster::leave(database).await?;
+        output::line(if json { "{}" } else { "it belongs to no cluster" });
+        return Ok(ExitCode::SUCCESS);
+    }
     let cluster = Cluster::read(&handle()?.url).await?;
+    let changed = !matches!(command, Command::List);
     let cluster = match command {
-        Command::Create(_) | Command::List => cluster,
+        Command::Create(_) | Command::Leave(_) | Command::List => cluster,
         Command::Add(Add { new }) => cluster.add(&new).await?,
         Command::Drain(Number { shard }) => cluster.set(shard, ShardState::Draining, false).await?,
         Command::Open(Number { shard }) => cluster.set(shard, ShardState::Open, false).await?,
@@ -110,7 +134,22 @@ pub(crate) async fn run(
             cluster.set(number.shard, ShardState::Removed, force).await?
         }
     };
-    say(json, &cluster, &cluster.standing().await)
+    let standing = cluster.standing().await;
+    let printed = say(json, &cluster, &standing)?;
+    // Whoever has not heard of a change goes by the old list.
+    let untold: Vec<String> = standing
+        .iter()
+        .filter(|standing| !standing.counts.as_ref().is_ok_and(|counts| counts.version >= cluster.version()))
+        .map(|standing| standing.number.to_string())
+        .collect();
+    if changed && !untold.is_empty() {
+        note(format_args!(
+            "the list is changed, but not known to shard {} yet, which goes by the old one until a worker or another command tells it",
+            untold.join(", ")
+        ));
+        return Ok(ExitCode::from(FAILED));
+    }
+    Ok(printed)
 }
 
 /// What there is to say of one shard.
@@ -167,7 +206,7 @@ fn say(json: bool, cluster: &Cluster, standing: &[Standing]) -> Outcome {
     } else {
         output::line(format_args!("{}{}", table.trim_end(), silent.concat()));
     }
-    Ok(std::process::ExitCode::SUCCESS)
+    Ok(ExitCode::SUCCESS)
 }
 
 impl From<ClusterError> for Failure {

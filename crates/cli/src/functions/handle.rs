@@ -82,6 +82,8 @@ impl Handle {
         let session = self.connect().await?;
         let place: Option<String> = match session.client.query_typed_opt(route, &[(&id, Type::TEXT)]).await {
             Ok(row) => row.map(|row| row.get(0)),
+            // There is a cluster, and it has no such shard.
+            Err(error) if error.code() == Some(&SqlState::NO_DATA_FOUND) => return Err(self.refused(&error)),
             Err(error) if error.as_db_error().is_some() => None,
             Err(error) => return Err(self.refused(&error)),
         };

@@ -91,7 +91,7 @@ async fn placed(handle: &Handle, which: Which, key: Option<&str>) -> Result<Hand
     let cluster = Cluster::read(&handle.url).await?;
     let number = match (which, key) {
         (Which::Number(number), _) => number,
-        (Which::Any, Some(key)) => cluster.home(key).await?,
+        (Which::Any, Some(key)) => cluster.home(key)?,
         (Which::Any, None) => cluster.any_open()?.number,
     };
     let missing = ClusterError::NoShard { number, version: cluster.version() };

@@ -27,3 +27,19 @@ pub(crate) async fn start(options: Options, _: &Tracing) -> Result<Worker, Failu
     crate::traces::warn();
     Ok(Worker::start(options).await?)
 }
+
+/// Says that a worker of a cluster traces nothing, where the environment wants traces.
+#[cfg(feature = "otlp")]
+pub(crate) fn none_of_clusters() -> Result<(), Failure> {
+    if crate::traces::settings()?.is_some() {
+        super::handle::note("a worker with --cluster sends no traces");
+    }
+    Ok(())
+}
+
+/// Says that a worker of a cluster traces nothing, where the environment wants traces.
+#[cfg(not(feature = "otlp"))]
+pub(crate) fn none_of_clusters() -> Result<(), Failure> {
+    crate::traces::warn();
+    Ok(())
+}

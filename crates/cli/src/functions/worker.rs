@@ -215,6 +215,7 @@ async fn of_cluster(
     listener: Option<(TcpListener, SocketAddr)>,
     mut stops: Stops,
 ) -> Outcome {
+    traces::none_of_clusters()?;
     let worker = tokio::select! {
         worker = ClusterWorker::start(options) => worker?,
         () = stops.next() => return Ok(ExitCode::SUCCESS),

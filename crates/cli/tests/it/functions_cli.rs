@@ -3,6 +3,7 @@
 
 use crate::common;
 
+mod clusters;
 mod dashboard;
 mod documentation;
 mod instances;

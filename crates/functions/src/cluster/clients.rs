@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::Mutex;
 use tokio_postgres::types::{ToSql, Type};
@@ -14,6 +15,9 @@ use duramen_postgres::connection::Target;
 
 /// The SQLSTATE of a shard that takes no new instances.
 const TAKES_NONE: &str = "DFS02";
+
+/// A start that has no answer within this is given up; with a key it may be tried again.
+const START_WITHIN: Duration = Duration::from_secs(30);
 
 /// Connections to the shards of a cluster, each opened when it is first needed.
 ///
@@ -51,6 +55,16 @@ impl Clients {
         label: Option<&str>,
         key: Option<&str>,
     ) -> Result<String, ClusterError> {
+        let late = |_| ClusterError::Late { target: "a shard".to_owned(), after_s: START_WITHIN.as_secs() };
+        tokio::time::timeout(START_WITHIN, self.started(graph, label, key)).await.map_err(late)?
+    }
+
+    async fn started(
+        &self,
+        graph: &str,
+        label: Option<&str>,
+        key: Option<&str>,
+    ) -> Result<String, ClusterError> {
         let Some(key) = key else {
             let mut again = true;
             loop {
@@ -69,7 +83,7 @@ impl Clients {
                 }
             }
         };
-        let home = self.cluster().await.home(key).await?;
+        let home = self.cluster().await.home(key)?;
         let row = self
             .on(home)
             .await?
@@ -108,6 +122,12 @@ impl Clients {
         }
         let target = self.target(number).await?;
         let client = Arc::new(Client::connect(&target.exposed()).await?);
+        // A name may lead elsewhere from here.
+        let found =
+            client.raw().query_typed_one("SELECT df.shard()", &[]).await.map_err(ClientError::from)?;
+        if found.get::<_, Option<i32>>(0) != Some(i32::from(number)) {
+            return Err(ClusterError::Elsewhere { number, target: target.describe() });
+        }
         self.open.lock().await.insert(number, Arc::clone(&client));
         Ok(client)
     }
@@ -123,9 +143,23 @@ impl Clients {
         cluster.target_of(cluster.shard(number).ok_or(missing)?)
     }
 
+    /// Reads the list again: where it was read first, or on another shard while that one does not answer.
     async fn read_again(&self) -> Result<(), ClusterError> {
-        let read = Arc::new(Cluster::read(&self.url).await?);
-        *self.cluster.lock().await = read;
+        let known = self.cluster().await;
+        let read = match Cluster::read(&self.url).await {
+            Ok(read) => read,
+            Err(error) => {
+                let mut read = None;
+                for shard in known.served().filter(|shard| shard.number != known.here()) {
+                    if let Ok(found) = Cluster::read(&known.target_of(shard)?.exposed()).await {
+                        read = Some((*known).clone().with_list_of(found));
+                        break;
+                    }
+                }
+                read.ok_or(error)?
+            }
+        };
+        *self.cluster.lock().await = Arc::new(read);
         Ok(())
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::Serialize;
+use sha2::{Digest, Sha256};
 use tokio::task::JoinSet;
 use tokio_postgres::types::Type;
 
@@ -130,11 +131,10 @@ impl Cluster {
             member.row("SELECT m.cluster::text, m.cluster_version, m.shard FROM df._meta m", &[]).await?;
         let id: String = row.get::<_, Option<String>>(0).ok_or_else(none)?;
         let version: i64 = row.get(1);
-        // It was made ready for a list that has not come.
-        if version == 0 {
-            return Err(none());
-        }
         let here = number(row.get(2));
+        if version == 0 {
+            return Err(ClusterError::Unlisted { target: login.describe(), number: here });
+        }
         let rows = member
             .rows("SELECT s.shard, s.place, s.state, s.keyed FROM df._shard s ORDER BY s.shard", &[])
             .await?;
@@ -172,20 +172,42 @@ impl Cluster {
             members.push(member);
         }
         let Some(first) = members.first() else { return Err(ClusterError::NoneOpen) };
+        let login = Target::parse(urls[0])?;
+        let places: Vec<String> = urls
+            .iter()
+            .map(|url| Ok(of_several(Target::parse(url)?).place()))
+            .collect::<Result<_, ClusterError>>()?;
+        match Cluster::known_to(first, &login).await {
+            // It had been decided, and not everybody was told.
+            Ok(known) if known.here == 0 && known.shards.iter().map(|shard| &shard.place).eq(&places) => {
+                known.spread_strictly().await?;
+                return Ok(known);
+            }
+            Ok(_) => return Err(ClusterError::Already { target: login.describe() }),
+            Err(ClusterError::None { .. } | ClusterError::Unlisted { .. }) => {}
+            Err(error) => return Err(error),
+        }
         let known: Option<String> = first.row("SELECT m.cluster::text FROM df._meta m", &[]).await?.get(0);
         let id = known.unwrap_or_else(new_epoch);
         let mut shards = Vec::new();
-        for (position, (member, url)) in members.iter().zip(urls).enumerate() {
+        for (position, (member, place)) in members.iter().zip(places).enumerate() {
             let number = u16::try_from(position).unwrap_or(u16::MAX);
             join(member, &id, number).await?;
-            let place = of_several(Target::parse(url)?).place();
             shards.push(Shard { number, place, state: ShardState::Open, keyed: true });
         }
-        take(first, &id, 1, &shards, true).await?;
-        let login = Target::parse(urls[0])?;
+        take(first, &id, 0, 1, &shards, true).await?;
         let cluster = Cluster { id, version: 1, here: 0, shards, login };
         cluster.spread_strictly().await?;
         Ok(cluster)
+    }
+
+    /// Takes back that a database was made ready for a list, as long as that has not come.
+    ///
+    /// # Errors
+    /// [`ClusterError`].
+    pub async fn leave(url: &str) -> Result<(), ClusterError> {
+        Member::own(&of_several(Target::parse(url)?)).await?.row("SELECT df._leave()", &[]).await?;
+        Ok(())
     }
 
     /// Adds a database, which must never have had an instance. New instances go there at once.
@@ -199,6 +221,11 @@ impl Cluster {
         self.decide(async |known| {
             if let Some(shard) = known.shards.iter().find(|shard| shard.place == place) {
                 if shard.state != ShardState::Removed {
+                    // It was decided, and it was not told.
+                    if matches!(Cluster::known_to(&member, &target).await, Err(ClusterError::Unlisted { .. }))
+                    {
+                        return Ok(known.shards.clone());
+                    }
                     let there = known.target_of(shard)?.describe();
                     return Err(ClusterError::Same { first: there, second: target.describe() });
                 }
@@ -234,11 +261,7 @@ impl Cluster {
                     return Err(ClusterError::Decider);
                 }
                 if !force {
-                    let counts = counts(&known.target_of(shard)?).await?;
-                    let left = counts.pending + counts.running;
-                    if shard.state != ShardState::Draining || left > 0 {
-                        return Err(ClusterError::NotEmpty { number, state: shard.state, left });
-                    }
+                    known.must_be_empty(shard).await?;
                 }
                 // The keys that were placed here are placed on those that are left.
                 shard.keyed = false;
@@ -249,7 +272,27 @@ impl Cluster {
         .await
     }
 
-    /// Decides on the next version of the list: from the one that shard 0 has, as often as another change overtakes it.
+    /// Refuses to remove a shard that may still begin something, or has something that has not ended.
+    async fn must_be_empty(&self, shard: &Shard) -> Result<(), ClusterError> {
+        let (number, state) = (shard.number, shard.state);
+        let member = Member::own(&self.target_of(shard)?).await?;
+        let there = Cluster::known_to(&member, &self.login).await?;
+        if (there.id.as_str(), there.here) != (self.id.as_str(), number) {
+            return Err(ClusterError::Elsewhere { number, target: member.target().describe() });
+        }
+        if there.version < self.version {
+            // It would go on to take starts.
+            take(&member, &self.id, number, self.version, &self.shards, false).await?;
+        }
+        let left: i64 = member.row("SELECT df._unended()", &[]).await?.get(0);
+        if state != ShardState::Draining || left > 0 {
+            return Err(ClusterError::NotEmpty { number, state, left });
+        }
+        Ok(())
+    }
+
+    /// Decides on the next version of the list: from the one that shard 0 has, as often as another change overtakes it. If shard 0
+    /// has gone back (it was restored, or its standby had not been sent all), what another one knows is put in force there first.
     async fn decide(
         &self,
         change: impl AsyncFn(&Cluster) -> Result<Vec<Shard>, ClusterError>,
@@ -259,19 +302,31 @@ impl Cluster {
         let mut tries = 0;
         loop {
             let member = Member::own(&target).await?;
-            let known = Cluster { login: self.login.clone(), ..Cluster::known_to(&member, &target).await? };
+            let mut known = Cluster::known_to(&member, &target).await?;
+            if (known.id.as_str(), known.here) != (self.id.as_str(), 0) {
+                return Err(ClusterError::Elsewhere { number: 0, target: target.describe() });
+            }
+            for other in known.elsewhere().await {
+                if other.version > known.version {
+                    take(&member, &known.id, 0, other.version, &other.shards, false).await?;
+                    known = Cluster { shards: other.shards, version: other.version, ..known };
+                } else if other.version == known.version && other.shards != known.shards {
+                    return Err(ClusterError::Split { number: other.here, version: known.version });
+                }
+            }
             let shards = change(&known).await?;
+            let (here, login) = (self.here, self.login.clone());
             if shards == known.shards {
                 known.spread().await;
-                return Ok(known);
+                return Ok(Cluster { here, login, ..known });
             }
             tries += 1;
-            match take(&member, &known.id, known.version + 1, &shards, true).await {
+            match take(&member, &known.id, 0, known.version + 1, &shards, true).await {
                 Ok(version) => {
-                    let decided = Cluster { version, shards, here: self.here, ..known };
+                    let decided = Cluster { version, shards, ..known };
                     // Whoever cannot be told is told by the next worker that looks.
                     decided.spread().await;
-                    return Ok(decided);
+                    return Ok(Cluster { here, login, ..decided });
                 }
                 Err(ClusterError::Server { cause, .. })
                     if tries < DECISIONS_MAX && cause.contains("Do it again") => {}
@@ -280,22 +335,46 @@ impl Cluster {
         }
     }
 
-    /// Puts this list in force on every shard that can be reached. Returns those that cannot, and why.
+    /// What the other shards know that can be reached.
+    async fn elsewhere(&self) -> Vec<Cluster> {
+        let mut asked = JoinSet::new();
+        for shard in self.served().filter(|shard| shard.number != self.here) {
+            let (target, number) = (self.target_of(shard), shard.number);
+            asked.spawn(async move { (number, async { Cluster::owned(&target?).await }.await) });
+        }
+        let mut found = Vec::new();
+        for (number, known) in asked.join_all().await {
+            match known {
+                Ok(known) if known.id == self.id && known.here == number => found.push(known),
+                Ok(_) => {
+                    tracing::warn!(shard = number, "what answers where a shard is belongs to another one")
+                }
+                // It is told when it can be.
+                Err(error) => tracing::debug!(shard = number, %error, "a shard cannot say which list it has"),
+            }
+        }
+        found.sort_by_key(|known| known.version);
+        found
+    }
+
+    /// Puts this list in force on every shard that can be reached. Returns those that cannot, and why; of those that were removed
+    /// it does not matter.
     pub async fn spread(&self) -> Vec<(u16, ClusterError)> {
         let mut told = JoinSet::new();
-        for shard in self.served() {
+        for shard in &self.shards {
             let (id, version, shards, number) =
                 (self.id.clone(), self.version, self.shards.clone(), shard.number);
             let target = self.target_of(shard);
             told.spawn(async move {
                 let result =
-                    async { take(&Member::own(&target?).await?, &id, version, &shards, false).await };
+                    async { take(&Member::own(&target?).await?, &id, number, version, &shards, false).await };
                 (number, result.await)
             });
         }
         let mut failed = Vec::new();
         while let Some(outcome) = told.join_next().await {
-            if let Ok((number, Err(error))) = outcome {
+            let Ok((number, Err(error))) = outcome else { continue };
+            if self.served().any(|shard| shard.number == number) {
                 tracing::warn!(shard = number, %error, "a shard does not have the newest list yet");
                 failed.push((number, error));
             }
@@ -314,7 +393,7 @@ impl Cluster {
         for shard in self.served() {
             let (number, target) = (shard.number, self.target_of(shard));
             asked.spawn(async move {
-                let counts = async { counts(&target?).await };
+                let counts = async { counts(&target?, number).await };
                 Standing { number, counts: counts.await.map_err(|error: ClusterError| error.to_string()) }
             });
         }
@@ -372,11 +451,17 @@ impl Cluster {
     /// The shard on which a start with this idempotency key is placed: always the same, whatever shards come (`df.home`).
     ///
     /// # Errors
-    /// [`ClusterError`].
-    pub async fn home(&self, key: &str) -> Result<u16, ClusterError> {
-        let member = Member::open(&self.login).await?;
-        let home: Option<i32> = member.row("SELECT df.home($1)", &[(&key, Type::TEXT)]).await?.get(0);
-        home.map(number).ok_or(ClusterError::NoneOpen)
+    /// [`ClusterError::NoneOpen`].
+    pub fn home(&self, key: &str) -> Result<u16, ClusterError> {
+        let weight = |shard: &&Shard| Sha256::digest(format!("{}:{key}", shard.number));
+        let home = self.shards.iter().filter(|shard| shard.keyed).max_by_key(weight);
+        home.map(|shard| shard.number).ok_or(ClusterError::NoneOpen)
+    }
+
+    /// The same cluster, as another list of it has it; it is reached as before.
+    #[must_use]
+    pub(super) fn with_list_of(self, read: Cluster) -> Cluster {
+        Cluster { version: read.version, shards: read.shards, ..self }
     }
 
     /// Where a shard is, with the role and the password of this cluster's reader.
@@ -415,6 +500,7 @@ async fn join(member: &Member, id: &str, number: u16) -> Result<(), ClusterError
 async fn take(
     member: &Member,
     id: &str,
+    number: u16,
     version: i64,
     shards: &[Shard],
     decides: bool,
@@ -423,17 +509,27 @@ async fn take(
         target: member.target().describe(),
         cause: error.to_string(),
     })?;
-    let sql = "SELECT df._take_list($1::text::uuid, $2, $3::text::json, $4)";
-    let parameters: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 4] =
-        [(&id, Type::TEXT), (&version, Type::INT8), (&rows, Type::TEXT), (&decides, Type::BOOL)];
+    let sql = "SELECT df._take_list($1::text::uuid, $2, $3, $4::text::json, $5)";
+    let number = i32::from(number);
+    let parameters: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 5] = [
+        (&id, Type::TEXT),
+        (&number, Type::INT4),
+        (&version, Type::INT8),
+        (&rows, Type::TEXT),
+        (&decides, Type::BOOL),
+    ];
     Ok(member.row(sql, &parameters).await?.get(0))
 }
 
-async fn counts(target: &Target) -> Result<Counts, ClusterError> {
+async fn counts(target: &Target, number: u16) -> Result<Counts, ClusterError> {
     let sql = "SELECT coalesce(m.cluster_version, 0), (SELECT count(*) FROM df._ready) + (SELECT count(*) FROM df._queued),
             (SELECT count(*) FROM df._work),
-            (SELECT count(*) FROM df._worker_epoch e WHERE e.last_seen_at > clock_timestamp() - interval '20 seconds')
+            (SELECT count(*) FROM df._worker_epoch e WHERE e.last_seen_at > clock_timestamp() - interval '20 seconds'),
+            m.shard
         FROM df._meta m";
     let row = Member::own(target).await?.row(sql, &[]).await?;
+    if row.get::<_, Option<i32>>(4) != Some(i32::from(number)) {
+        return Err(ClusterError::Elsewhere { number, target: target.describe() });
+    }
     Ok(Counts { version: row.get(0), pending: row.get(1), running: row.get(2), workers: row.get(3) })
 }

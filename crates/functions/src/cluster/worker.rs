@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinHandle;
+use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 
 use super::list::Cluster;
@@ -87,7 +87,7 @@ impl ClusterWorker {
     /// What an operator reads of it, also while it drains.
     #[must_use]
     pub fn monitor(&self) -> ClusterMonitor {
-        ClusterMonitor { states: Arc::clone(&self.states) }
+        ClusterMonitor { states: Arc::clone(&self.states), lead: self.lead.abort_handle() }
     }
 
     /// Begins nothing new on any shard, and waits for what runs, at most for `patience`.
@@ -103,6 +103,7 @@ impl ClusterWorker {
 #[derive(Clone)]
 pub struct ClusterMonitor {
     states: States,
+    lead: AbortHandle,
 }
 
 impl ClusterMonitor {
@@ -116,10 +117,12 @@ impl ClusterMonitor {
 
     /// The figures of all workers in the text exposition format of Prometheus, each with a label `shard`.
     pub async fn prometheus(&self) -> String {
-        let mut texts = Vec::new();
+        let mut asked = JoinSet::new();
         for (number, monitor) in self.monitors() {
-            texts.push((number, monitor.prometheus().await));
+            asked.spawn(async move { (number, monitor.prometheus().await) });
         }
+        let mut texts = asked.join_all().await;
+        texts.sort_by_key(|(number, _)| *number);
         merged(&texts)
     }
 
@@ -157,6 +160,9 @@ impl ClusterMonitor {
     /// # Errors
     /// Which does not.
     pub fn motion(&self) -> Result<(), String> {
+        if self.lead.is_finished() && !self.is_draining() {
+            return Err("nobody looks after the shards any more".to_owned());
+        }
         for (number, monitor) in self.monitors() {
             monitor.motion().map_err(|reason| format!("shard {number}: {reason}"))?;
         }
@@ -238,26 +244,21 @@ impl Lead {
             !ended
         });
         for shard in &shards {
-            if served.contains_key(&shard.number) {
+            // A task that has failed is begun anew: a defect that one shard meets must not stop it for good.
+            if served.get(&shard.number).is_some_and(|running| !running.task.is_finished()) {
                 continue;
             }
-            let target = match self.cluster.target_of(shard) {
-                Ok(target) => target,
-                Err(error) => {
-                    tracing::error!(shard = shard.number, %error, "a shard cannot be served");
-                    continue;
-                }
-            };
-            let options = Options { url: target.exposed(), ..share(&self.options, shards.len()) };
+            let options = share(&self.options, shards.len());
             self.states.lock().insert(shard.number, State::default());
             let (stop, stopping) = watch::channel(None);
-            let task = tokio::spawn(serve_one(
-                shard.number,
+            let one = One {
+                number: shard.number,
+                cluster: self.cluster.id().to_owned(),
+                target: self.cluster.target_of(shard).map_err(|error| error.to_string()),
                 options,
-                Arc::clone(&self.states),
-                stopping,
-                self.tell.clone(),
-            ));
+                states: Arc::clone(&self.states),
+            };
+            let task = tokio::spawn(one.serve(stopping, self.tell.clone()));
             served.insert(shard.number, Served { stop, task });
         }
     }
@@ -275,10 +276,19 @@ impl Lead {
                 Ok(read) if read.id() == self.cluster.id() && read.version() >= self.cluster.version() => {
                     if read.version() > self.cluster.version() {
                         tracing::info!(version = read.version(), "the list of shards has changed");
+                        self.cluster = self.cluster.clone().with_list_of(read);
                         // Those that did not answer when it was decided.
-                        drop(read.spread().await);
-                        self.cluster = read;
+                        drop(self.cluster.spread().await);
+                    } else if read.shards() != self.cluster.shards() {
+                        tracing::error!(
+                            place = place.describe(),
+                            "a shard has another list of the same version"
+                        );
                     }
+                    return;
+                }
+                Err(ClusterError::Unlisted { .. }) => {
+                    drop(self.cluster.spread().await);
                     return;
                 }
                 // It was not told yet: this one is newer.
@@ -305,51 +315,78 @@ fn share(options: &Options, shards: usize) -> Options {
     }
 }
 
-/// Has a worker on one shard until it is to stop. A worker that has begun finds its way back by itself; one that cannot begin is
-/// tried again.
-async fn serve_one(
+/// The worker of one shard, until it is to stop.
+struct One {
     number: u16,
+    cluster: String,
+    /// Where it is, or why that cannot be said.
+    target: Result<Target, String>,
     options: Options,
     states: States,
-    mut stopping: watch::Receiver<Option<Duration>>,
-    tell: mpsc::Sender<Result<(), ClusterError>>,
-) {
-    let mut pause = RETRY.0;
-    let mut first = Some(tell);
-    let began = clock::now();
-    loop {
-        let begun = tokio::select! {
-            begun = Worker::start(options.clone()) => begun,
-            _ = stopping.wait_for(Option::is_some) => return,
+}
+
+impl One {
+    /// A worker that has begun finds its way back by itself; one that cannot begin is tried again.
+    async fn serve(
+        self,
+        mut stopping: watch::Receiver<Option<Duration>>,
+        tell: mpsc::Sender<Result<(), ClusterError>>,
+    ) {
+        let mut pause = RETRY.0;
+        let mut first = Some(tell);
+        let began = clock::now();
+        loop {
+            let begun = tokio::select! {
+                begun = self.begin() => begun,
+                _ = stopping.wait_for(Option::is_some) => return,
+            };
+            match begun {
+                Ok(worker) => {
+                    tracing::info!(shard = self.number, after = ?began.elapsed(), "the shard is served");
+                    let state = State { monitor: Some(Arc::new(worker.monitor())), failure: None };
+                    self.states.lock().insert(self.number, state);
+                    if let Some(tell) = first.take() {
+                        // Nobody may be listening any more.
+                        drop(tell.send(Ok(())).await);
+                    }
+                    let patience = match stopping.wait_for(Option::is_some).await {
+                        Ok(patience) => patience.unwrap_or_default(),
+                        Err(_) => return,
+                    };
+                    worker.drain(patience).await;
+                    return;
+                }
+                Err(error) => {
+                    tracing::warn!(shard = self.number, %error, "a worker cannot begin on this shard, and tries again");
+                    self.states.lock().entry(self.number).or_default().failure = Some(error.to_string());
+                    if let Some(tell) = first.take() {
+                        drop(tell.send(Err(error)).await);
+                    }
+                }
+            }
+            tokio::select! {
+                () = sleep(pause) => {}
+                _ = stopping.wait_for(Option::is_some) => return,
+            }
+            pause = (pause * 2).min(RETRY.1);
+        }
+    }
+
+    /// Begins, if it is the shard that the list means. What was made ready for the list is it, too.
+    async fn begin(&self) -> Result<Worker, ClusterError> {
+        let said = |cause: &String| ClusterError::Server {
+            target: format!("shard {}", self.number),
+            cause: cause.clone(),
         };
-        match begun {
-            Ok(worker) => {
-                tracing::info!(shard = number, after = ?began.elapsed(), "the shard is served");
-                let state = State { monitor: Some(Arc::new(worker.monitor())), failure: None };
-                states.lock().insert(number, state);
-                if let Some(tell) = first.take() {
-                    // Nobody may be listening any more.
-                    drop(tell.send(Ok(())).await);
-                }
-                let patience = match stopping.wait_for(Option::is_some).await {
-                    Ok(patience) => patience.unwrap_or_default(),
-                    Err(_) => return,
-                };
-                worker.drain(patience).await;
-                return;
-            }
-            Err(error) => {
-                tracing::warn!(shard = number, %error, "a worker cannot begin on this shard, and tries again");
-                states.lock().entry(number).or_default().failure = Some(error.to_string());
-                if let Some(tell) = first.take() {
-                    drop(tell.send(Err(error.into())).await);
-                }
-            }
+        let target = self.target.as_ref().map_err(said)?;
+        let (id, number) = match Cluster::owned(target).await {
+            Ok(there) => (Some(there.id().to_owned()), there.here()),
+            Err(ClusterError::Unlisted { number, .. }) => (None, number),
+            Err(error) => return Err(error),
+        };
+        if number != self.number || id.is_some_and(|id| id != self.cluster) {
+            return Err(ClusterError::Elsewhere { number: self.number, target: target.describe() });
         }
-        tokio::select! {
-            () = sleep(pause) => {}
-            _ = stopping.wait_for(Option::is_some) => return,
-        }
-        pause = (pause * 2).min(RETRY.1);
+        Ok(Worker::start(Options { url: target.exposed(), ..self.options.clone() }).await?)
     }
 }

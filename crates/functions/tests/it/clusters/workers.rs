@@ -121,7 +121,8 @@ async fn a_shard_that_missed_a_change_hears_of_it_from_a_worker() {
     )
     .await
     .unwrap();
-    let decide = format!("SELECT df._take_list('{}', 2, '{}', true)", cluster.id(), list.replace('\'', "''"));
+    let decide =
+        format!("SELECT df._take_list('{}', 0, 2, '{}', true)", cluster.id(), list.replace('\'', "''"));
     execute(&owner, &[&decide]).await;
     let client = one_server.connect("alice", &of_one).await;
     // It does not know yet.
