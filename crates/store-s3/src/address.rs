@@ -38,7 +38,7 @@ pub(crate) fn parse(url: &str, request_timeout: Duration) -> Result<Address, Rem
     let (scheme, prefix) = ObjectStoreScheme::parse(&parsed).map_err(|error| no_place(error.to_string()))?;
     let client = [
         (ClientConfigKey::ConnectTimeout, format!("{} seconds", CONNECT_TIMEOUT.as_secs())),
-        (ClientConfigKey::Timeout, format!("{} milliseconds", request_timeout.as_millis())),
+        (ClientConfigKey::Timeout, format!("{}ms", request_timeout.as_millis())),
     ];
     // Whoever asks repeats, and knows what may be repeated.
     let retry = RetryConfig { max_retries: 0, ..RetryConfig::default() };

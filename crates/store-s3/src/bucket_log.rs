@@ -52,6 +52,7 @@ struct Shared {
     bucket: Bucket,
     writer: WriterId,
     who: String,
+    epoch: u64,
     /// The right to put, and what has come of it.
     turn: Mutex<Turn>,
     state: Mutex<State>,
@@ -97,8 +98,9 @@ pub(crate) fn last_writer(bucket: &Bucket) -> Result<Option<String>, RemoteError
 }
 
 impl BucketLog {
-    /// Takes the log over: whoever wrote it before puts nothing more from here on (L2).
-    pub(crate) fn claim(bucket: Bucket, who: String) -> Result<Self, RemoteError> {
+    /// Takes the log over: whoever wrote it before puts nothing more from here on (L2). `epoch` is that of the nodes, which were
+    /// opened before; whoever claims looks once more whether they are his, before anything is acknowledged.
+    pub(crate) fn claim(bucket: Bucket, who: String, epoch: u64) -> Result<Self, RemoteError> {
         let writer: WriterId = entropy::random_bytes();
         for _ in 0..CLAIMS_MAX {
             let last = bucket.list()?.iter().rev().find_map(|(file, _)| number(file)).unwrap_or(0);
@@ -117,7 +119,7 @@ impl BucketLog {
                 number: at,
                 writer,
                 who: who.clone(),
-                segment: 0,
+                segment: epoch,
                 size: 0,
                 offset: 0,
                 bytes: Vec::new(),
@@ -131,13 +133,18 @@ impl BucketLog {
                 bucket.delete(vec![name(at)])?;
                 continue;
             }
-            return Ok(Self::start(bucket, writer, who, found, kind));
+            return Ok(Self::start(bucket, (writer, who, epoch), found, kind));
         }
         let what = "take over the log";
         Err(RemoteError::Failed { what, said: "others took it over all the time".to_owned() })
     }
 
-    fn start(bucket: Bucket, writer: WriterId, who: String, found: Found, kind: Kind) -> Self {
+    fn start(
+        bucket: Bucket,
+        (writer, who, epoch): (WriterId, String, u64),
+        found: Found,
+        kind: Kind,
+    ) -> Self {
         let Found { segments, mut loose, last, garbage } = found;
         if kind == Kind::Begin {
             loose.push(last);
@@ -150,6 +157,7 @@ impl BucketLog {
             bucket,
             writer,
             who,
+            epoch,
             turn: Mutex::new(Turn { next: last + 1, ended: Ended::No }),
             state: Mutex::new(state),
             owes_proof: AtomicBool::new(false),
@@ -160,6 +168,11 @@ impl BucketLog {
     /// Something was done that only the writer may do: before anything of the log goes, it is shown that this is the writer (L5).
     pub(crate) fn owe_proof(&self) {
         self.shared.owes_proof.store(true, Ordering::SeqCst);
+    }
+
+    /// Puts nothing more, not even that this writer has ended: it has never begun.
+    pub(crate) fn abandon(&self) {
+        self.shared.turn.lock().ended = Ended::Closed;
     }
 
     /// Says that this writer has ended, if it has not failed.
@@ -194,29 +207,39 @@ impl Shared {
                 return Err(RemoteError::Failed { what: "put an object", said });
             }
         }
-        let at = turn.next;
         let Place { segment, size, offset } = place.unwrap_or(Place { segment: 0, size: 0, offset: 0 });
         let (writer, who) = (self.writer, self.who.clone());
-        let piece = Piece { kind, number: at, writer, who, segment, size, offset, bytes };
+        let mut piece = Piece { kind, number: turn.next, writer, who, segment, size, offset, bytes };
         // Whatever is done from here on owes another proof.
         let owed = self.owes_proof.swap(false, Ordering::SeqCst);
-        match self.bucket.put_new(&name(at), piece.encode().into()) {
-            Ok(Put::Done) => {
-                turn.next += 1;
-                Ok(at)
-            }
-            Ok(Put::Taken(bytes)) => {
-                self.owes_proof.fetch_or(owed, Ordering::SeqCst);
-                let by = Piece::decode(&bytes, at).map_or_else(|reason| reason, |piece| piece.who);
-                turn.ended = Ended::Fenced(by.clone());
-                Err(RemoteError::Fenced { by })
-            }
-            Err(error) => {
-                self.owes_proof.fetch_or(owed, Ordering::SeqCst);
-                turn.ended = Ended::Failed(error.to_string());
-                Err(error)
+        for _ in 0..CLAIMS_MAX {
+            let at = turn.next;
+            piece.number = at;
+            match self.bucket.put_new(&name(at), piece.encode().into()) {
+                Ok(Put::Done) => {
+                    turn.next += 1;
+                    return Ok(at);
+                }
+                Ok(Put::Taken(bytes)) => match Piece::decode(&bytes, at) {
+                    // Its nodes were fenced by this writer before it claimed: it will see that, and acknowledges nothing (L2).
+                    Ok(other) if other.is_claim() && other.segment < self.epoch => turn.next += 1,
+                    other => {
+                        let by = other.map_or_else(|reason| reason, |piece| piece.who);
+                        self.owes_proof.fetch_or(owed, Ordering::SeqCst);
+                        turn.ended = Ended::Fenced(by.clone());
+                        return Err(RemoteError::Fenced { by });
+                    }
+                },
+                Err(error) => {
+                    self.owes_proof.fetch_or(owed, Ordering::SeqCst);
+                    turn.ended = Ended::Failed(error.to_string());
+                    return Err(error);
+                }
             }
         }
+        let said = "others claimed the log all the time".to_owned();
+        turn.ended = Ended::Failed(said.clone());
+        Err(RemoteError::Failed { what: "put an object", said })
     }
 
     /// Puts bytes of a segment.

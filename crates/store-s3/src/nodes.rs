@@ -37,9 +37,7 @@ const TABLE_BYTES: usize = 32 << 20;
 /// Bytes that were put and are not in the bucket yet, before a checkpoint waits for the bucket.
 const UNFLUSHED_BYTES_MAX: usize = 128 << 20;
 /// Tables that checkpoints have written, before one waits until some of them are merged.
-const TABLES_MAX: usize = 32;
-/// How often it is looked whether tables are to be merged.
-const COMPACT_EVERY: Duration = Duration::from_secs(30);
+const TABLES_MAX: usize = 128;
 /// How long an object stays that nothing in the database needs any more: so long a reader can rely on what it opened.
 pub(crate) const OBJECTS_STAY: Duration = Duration::from_secs(3600);
 /// How often objects are looked for that may go.
@@ -81,7 +79,7 @@ fn settings(address: &Address, options: &RemoteOptions) -> Settings {
         GarbageCollectorDirectoryOptions { interval: Some(COLLECT_EVERY), min_age: OBJECTS_STAY, dry_run: false };
     let worker = CompactionWorkerOptions {
         max_concurrent_compactions: 1,
-        compactions_poll_interval: COMPACT_EVERY,
+        compactions_poll_interval: options.merge_every,
         max_subcompactions: 1,
         min_filter_keys: 1,
         ..CompactionWorkerOptions::default()
@@ -97,10 +95,10 @@ fn settings(address: &Address, options: &RemoteOptions) -> Settings {
         l0_max_ssts_per_key: TABLES_MAX,
         max_unflushed_bytes: UNFLUSHED_BYTES_MAX,
         compactor_options: Some(CompactorOptions {
-            poll_interval: COMPACT_EVERY,
+            poll_interval: options.merge_every,
             manifest_update_timeout: options.deadline,
             max_concurrent_compactions: 1,
-            commit_compacted_interval: COMPACT_EVERY,
+            commit_compacted_interval: options.merge_every,
             worker: Some(worker),
             object_store_max_retries: Some(options.retries_max),
             ..CompactorOptions::default()
@@ -130,6 +128,7 @@ fn place(address: &Address) -> Key {
 #[derive(Clone)]
 pub(crate) struct Database {
     db: Db,
+    epoch: u64,
     status: watch::Receiver<DbStatus>,
     waiter: Arc<Waiter>,
 }
@@ -145,7 +144,12 @@ impl Database {
             .with_settings(settings(address, options))
             .with_db_cache(block_cache(options), 0);
         let db = waiter.wait(what, async move { builder.build().await.map_err(|error| of_slate(what, &error)) })?;
-        Ok(Self { status: db.subscribe(), db, waiter: waiter.clone() })
+        Ok(Self { status: db.subscribe(), epoch: db.manifest().writer_epoch(), db, waiter: waiter.clone() })
+    }
+
+    /// Which opening this is: each has a higher one than those before.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch
     }
 
     fn run<T, F, R>(&self, what: &'static str, work: F) -> Result<T, RemoteError>

@@ -161,10 +161,11 @@ fn with_bucket_log(
     }
     // The nodes first: what of them is read from here on is what the log is read for (L8).
     let database = Database::open(address, waiter, remote)?;
-    let log = BucketLog::claim(log_bucket, who())?;
+    let log = BucketLog::claim(log_bucket, who(), database.epoch())?;
     let closing = Closing { log: Some(log.clone()), database: database.clone(), _lock: None };
-    // Of two that open at the same time, one has the nodes and the other the log: that one sees it here, mostly.
-    database.check()?;
+    // Of two that open at the same time, one may have the nodes and the other claimed the log after it: that one sees it here, and
+    // must, because the first passes over its claim (L2).
+    database.check().inspect_err(|_| log.abandon())?;
     let nodes = BucketNodes::new(database, Some(log.clone()));
     let ground = Ground::new(Arc::new(nodes), Arc::new(log), address.name.as_str()).guarded_by(closing);
     Ok(Store::open_on(ground, options)?)

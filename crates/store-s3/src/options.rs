@@ -23,6 +23,9 @@ pub struct RemoteOptions {
     pub deadline: Duration,
     /// How often a writer looks whether it has been taken over, where no commit would tell it: its log is local.
     pub look_every: Duration,
+    /// How often a writer looks whether tables that its checkpoints wrote are to be merged. Each look costs requests, also of a
+    /// store that is idle; a checkpoint that finds 128 tables waits for it.
+    pub merge_every: Duration,
 }
 
 impl Default for RemoteOptions {
@@ -36,6 +39,7 @@ impl Default for RemoteOptions {
             retries_max: 6,
             deadline: Duration::from_secs(60),
             look_every: Duration::from_secs(10),
+            merge_every: Duration::from_secs(10),
         }
     }
 }

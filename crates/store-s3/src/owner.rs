@@ -131,7 +131,7 @@ mod tests {
             assert_eq!(Owner::decode(&owner.encode()).unwrap(), owner);
         }
         let head = "duramen store\nformat 1\n";
-        for wrong in ["", "log bucket", "log local", "log bucket x", "log local x", "log"] {
+        for wrong in ["", "log local", "log bucket x", "log local x", "log"] {
             assert!(Owner::decode(format!("{head}{wrong}").as_bytes()).is_err(), "{wrong}");
         }
         for wrong in ["", "duramen", "duramen store", "duramen store\nformat 2\nlog bucket"] {

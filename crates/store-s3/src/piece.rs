@@ -57,6 +57,7 @@ pub(crate) struct Piece {
     pub(crate) writer: WriterId,
     /// Who that is, for messages.
     pub(crate) who: String,
+    /// Of data, whose bytes they are; of a claim, the epoch of the writer's nodes.
     pub(crate) segment: u64,
     pub(crate) size: u64,
     pub(crate) offset: u64,
@@ -82,6 +83,11 @@ fn sum(head: &[u8], rest: &[u8]) -> u64 {
 }
 
 impl Piece {
+    /// Whether a writer begins with it.
+    pub(crate) fn is_claim(&self) -> bool {
+        matches!(self.kind, Kind::Fence | Kind::Begin)
+    }
+
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut cut = self.who.len().min(WHO_BYTES_MAX);
         while !self.who.is_char_boundary(cut) {

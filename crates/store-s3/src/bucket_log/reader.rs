@@ -3,9 +3,6 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-use duramen_base::clock;
 use duramen_store::log::{LogDirectory, LogFile};
 use parking_lot::Mutex;
 
@@ -15,9 +12,6 @@ use super::{not_found, segment_name, segment_number};
 use crate::bucket::Bucket;
 use crate::error::RemoteError;
 use crate::piece::{name, Kind, Piece};
-
-/// How long it is believed that a segment which was there is there still.
-const BELIEVED: Duration = Duration::from_millis(500);
 
 /// A log that is only read.
 #[derive(Clone)]
@@ -31,18 +25,19 @@ struct Shared {
 }
 
 struct State {
-    segments: BTreeMap<u64, (Arc<Segment>, Instant)>,
+    segments: BTreeMap<u64, Arc<Segment>>,
     /// The number of the next object.
     next: u64,
+    /// Whether whoever reads on in the last segment has just found nothing: then there is no next segment either.
+    is_read: bool,
 }
 
 impl ReaderLog {
     /// The log as it is now.
     pub(crate) fn open(bucket: Bucket) -> Result<Self, RemoteError> {
         let found = load(&bucket)?;
-        let now = clock::now();
-        let segments = found.segments.into_iter().map(|(number, segment)| (number, (Arc::new(segment), now)));
-        let state = State { segments: segments.collect(), next: found.last + 1 };
+        let segments = found.segments.into_iter().map(|(number, segment)| (number, Arc::new(segment)));
+        let state = State { segments: segments.collect(), next: found.last + 1, is_read: false };
         Ok(Self { shared: Arc::new(Shared { bucket, state: Mutex::new(state) }) })
     }
 }
@@ -63,11 +58,11 @@ impl Shared {
             if piece.offset == 0 {
                 let segment = Segment::found(piece.segment, piece.size);
                 segment.add_found(at, 0, &piece.bytes);
-                state.segments.insert(piece.segment, (Arc::new(segment), clock::now()));
+                state.segments.insert(piece.segment, Arc::new(segment));
                 continue;
             }
             let segment = state.segments.get(&piece.segment);
-            if !segment.is_some_and(|(segment, _)| segment.add_found(at, piece.offset, &piece.bytes)) {
+            if !segment.is_some_and(|segment| segment.add_found(at, piece.offset, &piece.bytes)) {
                 return Err(damaged("it does not follow on the one before".to_owned()));
             }
         }
@@ -75,18 +70,13 @@ impl Shared {
 
     /// Whether a segment that was there has not been released, so that what follows on it would be found.
     fn is_there(&self, number: u64) -> Result<bool, RemoteError> {
-        let mut state = self.state.lock();
-        let Some((segment, seen)) = state.segments.get_mut(&number) else { return Ok(false) };
-        if seen.elapsed() < BELIEVED {
-            return Ok(true);
-        }
-        let is_there = match segment.first_piece() {
+        let first = self.state.lock().segments.get(&number).and_then(|segment| segment.first_piece());
+        let is_there = match first {
             Some(first) => self.bucket.has(&name(first))?,
             None => false,
         };
-        *seen = clock::now();
         if !is_there {
-            state.segments.remove(&number);
+            self.state.lock().segments.remove(&number);
         }
         Ok(is_there)
     }
@@ -111,12 +101,14 @@ impl LogDirectory for ReaderLog {
         let is_there = match is_known {
             true => self.shared.is_there(number)?,
             false => {
-                self.shared.read_on()?;
+                if !std::mem::take(&mut self.shared.state.lock().is_read) {
+                    self.shared.read_on()?;
+                }
                 true
             }
         };
         let state = self.shared.state.lock();
-        let segment = state.segments.get(&number).filter(|_| is_there).map(|(segment, _)| segment.clone());
+        let segment = state.segments.get(&number).filter(|_| is_there).cloned();
         let segment = segment.ok_or_else(|| not_found(name))?;
         let is_last = state.segments.keys().next_back() == Some(&number);
         drop(state);
@@ -144,6 +136,7 @@ impl LogFile for ReaderFile {
         if self.was_last {
             self.shared.read_on()?;
         }
+        self.shared.state.lock().is_read = self.was_last;
         Ok(self.segment.end())
     }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write as _};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use duramen_base::{clock, entropy};
@@ -20,11 +20,13 @@ use crate::server::{client, client_with, Server};
 
 /// A request is given up after this, and everything after that.
 const REQUEST_TIMEOUT: Duration = Duration::from_millis(400);
-const DEADLINE: Duration = Duration::from_secs(6);
+const DEADLINE: Duration = Duration::from_secs(3);
 /// No life takes longer than this, whatever is broken.
 const LIFE_MAX: Duration = Duration::from_secs(60);
 /// Faults at so many requests of each kind are tried, unless `DURAMEN_SOAK_FAULTS` is set: then all are.
-const SAMPLE: usize = 12;
+const SAMPLE: usize = 10;
+/// Lives at the same time.
+const THREADS: usize = 6;
 
 fn remote() -> RemoteOptions {
     RemoteOptions {
@@ -141,49 +143,73 @@ fn every_request_broken_in_every_way_loses_nothing() {
     println!("DURAMEN_SEED={seed}");
     let mut rng = entropy::rng(seed);
     let all = std::env::var_os("DURAMEN_SOAK_FAULTS").is_some();
-    let mut tally = BTreeMap::<String, u64>::new();
+    let mut jobs = Vec::new();
     for fault in Fault::ALL {
         let mut numbers: Vec<u64> = (1..=requests).collect();
         if !all {
             rng.shuffle(&mut numbers);
             numbers.truncate(SAMPLE);
         }
-        for number in numbers {
-            // One request, which may be repeated with success; or all from there on for a while.
-            let count = if rng.u32(..4) == 0 { 1000 } else { 1 };
-            let proxy = Proxy::start(server.address());
-            proxy.set_patience(REQUEST_TIMEOUT * 2);
-            proxy.breaks(number, count, fault);
-            let path = path();
-            let begin = clock::now();
-            let (acknowledged, error) =
-                live(&client_with(proxy.address(), REQUEST_TIMEOUT), &path, |_| ());
-            let took = begin.elapsed();
-            let what = format!("{fault:?} at request {number}, {count} times, {error:?}");
-            assert!(took < LIFE_MAX, "{what}: it took {took:?}");
-            // The request that comes late comes now.
-            if fault == Fault::Late {
-                std::thread::sleep(REQUEST_TIMEOUT * 2);
-            }
-            if count == 1 && error.is_none() {
-                assert_eq!(acknowledged, COMMITS, "{what}");
-            }
-            let found = check(&direct, &path, acknowledged);
-            let found = found.unwrap_or_else(|reason| panic!("{what}: {reason}"));
-            let key = match (&error, found > acknowledged) {
-                (None, _) => "went on",
-                (Some(_), false) => "ended with an error",
-                (Some(_), true) => "ended with an error, and more is there than was acknowledged",
-            };
-            *tally.entry(format!("{fault:?}: {key}")).or_default() += 1;
-        }
+        // One request, which may be repeated with success; or all from there on.
+        jobs.extend(numbers.into_iter().map(|number| (fault, number, if rng.u32(..4) == 0 { 1000 } else { 1 })));
     }
+    let (jobs, failures) = (Mutex::new(jobs), Mutex::new(Vec::new()));
+    let tally = Mutex::new(BTreeMap::<String, u64>::new());
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| loop {
+                let Some((fault, number, count)) = jobs.lock().unwrap().pop() else { return };
+                match one_life(&server, &direct, fault, number, count) {
+                    Ok(came) => *tally.lock().unwrap().entry(format!("{fault:?}: {came}")).or_default() += 1,
+                    Err(reason) => {
+                        failures.lock().unwrap().push(format!("{fault:?} at {number}, {count} times: {reason}"));
+                    }
+                }
+            });
+        }
+    });
+    let (failures, tally) = (failures.into_inner().unwrap(), tally.into_inner().unwrap());
     println!("{tally:#?}");
+    assert!(failures.is_empty(), "{}:\n{}", failures.len(), failures.join("\n"));
     // One broken request is not the end.
     let went_on = |fault: Fault| tally.get(&format!("{fault:?}: went on")).copied().unwrap_or(0);
     for fault in [Fault::Error, Fault::Busy, Fault::Lost, Fault::DoneAndLost, Fault::HalfAnswered] {
         assert!(went_on(fault) > 0, "{fault:?}");
     }
+}
+
+/// A life in which some requests are broken. What came of it.
+fn one_life(
+    server: &Server,
+    direct: &Arc<dyn ObjectStore>,
+    fault: Fault,
+    number: u64,
+    count: u64,
+) -> Result<&'static str, String> {
+    let proxy = Proxy::start(server.address());
+    proxy.set_patience(REQUEST_TIMEOUT * 2);
+    proxy.breaks(number, count, fault);
+    let path = path();
+    let begin = clock::now();
+    let (acknowledged, error) = live(&client_with(proxy.address(), REQUEST_TIMEOUT), &path, |_| ());
+    let took = begin.elapsed();
+    let told = |reason: String| format!("{error:?}: {reason}");
+    if took > LIFE_MAX {
+        return Err(told(format!("it took {took:?}")));
+    }
+    // The request that comes late comes now.
+    if fault == Fault::Late {
+        std::thread::sleep(REQUEST_TIMEOUT * 2);
+    }
+    if error.is_none() && acknowledged < COMMITS {
+        return Err(told(format!("{acknowledged} commits")));
+    }
+    let found = check(direct, &path, acknowledged).map_err(told)?;
+    Ok(match (&error, found > acknowledged) {
+        (None, _) => "went on",
+        (Some(_), false) => "ended with an error",
+        (Some(_), true) => "ended with an error, and more is there than was acknowledged",
+    })
 }
 
 const ADDRESS_VARIABLE: &str = "DURAMEN_TEST_LIFE_ADDRESS";

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
-use duramen_store_s3::{open, open_on, RemoteOptions};
+use duramen_store_s3::{open, open_on, RemoteError, RemoteOptions};
 use real::{Durability, Options, Scope as _, Store, StoreError};
 
 use crate::places::fresh;
@@ -142,8 +142,15 @@ fn of_many_that_open_at_once_one_goes_on_and_nothing_is_lost() {
 #[test]
 fn child() {
     let Ok(address) = std::env::var(URL_VARIABLE) else { return };
-    let store = open_on(client(&address), true, "fenced", options(), RemoteOptions::default()).unwrap();
     let mut out = std::io::stderr();
+    let store = match open_on(client(&address), true, "fenced", options(), RemoteOptions::default()) {
+        Ok(store) => store,
+        // It slept before it had the store.
+        Err(RemoteError::Fenced { by } | RemoteError::Store(StoreError::Fenced { by })) => {
+            return out.write_all(format!("fenced by {by}\n").as_bytes()).unwrap();
+        }
+        Err(error) => panic!("{error}"),
+    };
     for number in last(&store) + 1.. {
         let text = match put(&store, number) {
             Ok(_) => format!("acknowledged {number}\n"),

@@ -72,7 +72,7 @@ pub(crate) fn client(address: &str) -> Arc<dyn ObjectStore> {
 pub(crate) fn client_with(address: &str, timeout: Duration) -> Arc<dyn ObjectStore> {
     use duramen_store_s3::object_store::{aws::AmazonS3ConfigKey, ClientConfigKey};
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let timeout = format!("{} milliseconds", timeout.as_millis());
+    let timeout = format!("{}ms", timeout.as_millis());
     let store = AmazonS3Builder::new()
         .with_endpoint(format!("http://{address}"))
         .with_allow_http(true)

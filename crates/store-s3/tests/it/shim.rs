@@ -1,4 +1,5 @@
 //! A store that is opened by the name of a folder, and is in a bucket.
+#![allow(missing_docs, reason = "what is here is documented in the store")]
 
 use std::ops::Deref;
 use std::path::Path;
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 use duramen_store_s3::{exists, follow, open, Cache, RemoteError, RemoteOptions};
 use real::log::LogDirectory;
-use real::{Options, StoreError};
+use real::{Durability, Moment, Options, Part, StoreError, Watch};
 
 /// A store in a bucket.
 #[derive(Clone, Debug)]
@@ -16,10 +17,33 @@ pub struct Store(real::Store);
 
 /// A follower of one.
 #[derive(Debug)]
-pub struct Follower(real::Follower);
+pub struct Follower(Arc<real::Follower>);
+
+/// With `DURAMEN_TEST_LOG`, what the libraries say is printed.
+struct Printer;
+
+impl log::Log for Printer {
+    fn enabled(&self, metadata: &log::Metadata<'_>) -> bool {
+        metadata.level() <= log::Level::Debug
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        let at = duramen_base::clock::unix_ms() % 1_000_000;
+        eprintln!("{at} {} {}: {}", record.level(), record.target(), record.args());
+    }
+
+    fn flush(&self) {}
+}
+
+fn print_log() {
+    if std::env::var_os("DURAMEN_TEST_LOG").is_some() && log::set_logger(&Printer).is_ok() {
+        log::set_max_level(log::LevelFilter::Debug);
+    }
+}
 
 /// Where a folder would be in the bucket.
 pub(crate) fn url_of(path: &Path) -> String {
+    print_log();
     let path = path.to_str().unwrap().trim_start_matches('/');
     let bucket = std::env::var("DURAMEN_TEST_BUCKET").unwrap_or_else(|_| "memory".to_owned());
     match bucket.as_str() {
@@ -29,8 +53,9 @@ pub(crate) fn url_of(path: &Path) -> String {
     }
 }
 
+/// Tests make as many checkpoints in a second as others in an hour.
 fn remote() -> RemoteOptions {
-    RemoteOptions::default()
+    RemoteOptions { merge_every: Duration::from_millis(50), ..RemoteOptions::default() }
 }
 
 fn told(error: RemoteError) -> StoreError {
@@ -43,7 +68,12 @@ fn told(error: RemoteError) -> StoreError {
 
 impl Store {
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self, StoreError> {
-        open(&url_of(path.as_ref()), options, remote()).map(Self).map_err(told)
+        // At the level below, no operating system keeps a commit of a killed process, or shows it to a reader.
+        let durability = match options.durability {
+            Durability::Buffered => Durability::Strict,
+            level => level,
+        };
+        open(&url_of(path.as_ref()), Options { durability, ..options }, remote()).map(Self).map_err(told)
     }
 
     /// A store that nobody else opens. In a bucket in memory it is in that.
@@ -61,6 +91,32 @@ impl Store {
         real::Store::open_parts(nodes, log, options).map(Self)
     }
 
+    /// Of a bucket, that is a matter of the bucket.
+    pub fn backup(
+        _path: impl AsRef<Path>,
+        _to: impl AsRef<Path>,
+        _since: Option<&Path>,
+        _progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<(), StoreError> {
+        Err(StoreError::InvalidInput { what: "a backup", reason: "it is for a store in a folder".to_owned() })
+    }
+
+    pub fn sync(&self) -> Result<(), StoreError> {
+        self.0.sync()
+    }
+
+    pub fn checkpoint(&self) -> Result<(), StoreError> {
+        self.0.checkpoint()
+    }
+
+    pub fn compact(&self) -> Result<(), StoreError> {
+        self.0.compact()
+    }
+
+    pub fn close(&self) -> Result<(), StoreError> {
+        self.0.close()
+    }
+
     pub fn is_in(path: impl AsRef<Path>) -> Result<bool, StoreError> {
         exists(&url_of(path.as_ref()), &remote()).map_err(told)
     }
@@ -76,11 +132,15 @@ impl Deref for Store {
 
 impl Follower {
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self, StoreError> {
-        follow(&url_of(path.as_ref()), options, remote()).map(Self).map_err(told)
+        follow(&url_of(path.as_ref()), options, remote()).map(|follower| Self(Arc::new(follower))).map_err(told)
     }
 
     pub fn store(&self) -> Result<Store, StoreError> {
         self.0.store().map(Store)
+    }
+
+    pub fn watch(&self, branch: &str, part: Part, from: Option<&Moment>) -> Result<Watch, StoreError> {
+        self.0.watch(branch, part, from)
     }
 
     pub fn wait(&self, version: u64, timeout: Duration) -> Result<Option<Store>, StoreError> {
@@ -106,7 +166,7 @@ fn a_cache_on_disk_changes_nothing_and_keeps_its_budget() {
     let remote = || RemoteOptions {
         cache: Some(Cache { folder: cache.clone(), bytes: budget }),
         block_bytes: 1 << 20,
-        ..RemoteOptions::default()
+        ..remote()
     };
     let options = || Options { memory_bytes: 1 << 20, ..Options::default() };
     let store = open(&url, options(), remote()).unwrap();
