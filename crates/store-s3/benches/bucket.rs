@@ -3,7 +3,12 @@
 //! Against versitygw on this host (`DURAMEN_VERSITYGW`), straight and behind a proxy that holds each request up as long as S3
 //! takes. Everything that is compared is measured in the same run, by turns. `MEGABYTES` says how large the store is of which the
 //! opening is timed, `SECONDS` how long requests are counted.
-#![allow(clippy::unwrap_used, clippy::expect_used, dead_code, reason = "a program that is run by hand, on helpers of tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    dead_code,
+    reason = "a program that is run by hand, on helpers of tests"
+)]
 
 #[path = "../tests/it/proxy.rs"]
 mod proxy;
@@ -100,7 +105,8 @@ fn latency(server: &Server) {
         proxy.breaks(1, u64::MAX / 2, Fault::Slow);
         let bucket = client(address);
         let count = if held_up > 0 { 60 } else { 300 };
-        let store = open_on(bucket.clone(), true, &format!("l{held_up}"), options(), RemoteOptions::default());
+        let store =
+            open_on(bucket.clone(), true, &format!("l{held_up}"), options(), RemoteOptions::default());
         let store = store.unwrap();
         let (mut alone, mut one, mut eight) = (Vec::new(), Vec::new(), Vec::new());
         puts(&bucket, &runtime, 20);
@@ -119,9 +125,12 @@ fn latency(server: &Server) {
         let mut by_slate = slate(&bucket, &runtime, count * 2);
         let base = percentile(&mut alone, 0.5);
         println!("  {name}");
-        for (what, times) in
-            [("put alone", &mut alone), ("1 writer", &mut one), ("8 writers", &mut eight), ("SlateDB's log, 1", &mut by_slate)]
-        {
+        for (what, times) in [
+            ("put alone", &mut alone),
+            ("1 writer", &mut one),
+            ("8 writers", &mut eight),
+            ("SlateDB's log, 1", &mut by_slate),
+        ] {
             let (p50, p99) = (percentile(times, 0.5), percentile(times, 0.99));
             println!("    {what:<18} {p50:8.2} {p99:8.2}   {:.2}x", p50 / base);
         }
@@ -145,9 +154,12 @@ fn latency(server: &Server) {
 /// Opens stores of several sizes, from nothing that is on this host.
 fn opening(server: &Server) {
     let most = number("MEGABYTES", 1000);
-    println!("opening a store, and the first read, milliseconds; each request is held up 20 ms in the second pair");
+    println!(
+        "opening a store, and the first read, milliseconds; each request is held up 20 ms in the second pair"
+    );
     let bucket = server.client();
-    let fill = Options { durability: Durability::Memory, checkpoint_log_bytes: 256 << 20, ..Options::default() };
+    let fill =
+        Options { durability: Durability::Memory, checkpoint_log_bytes: 256 << 20, ..Options::default() };
     let store = open_on(bucket, true, "large", fill, RemoteOptions::default()).unwrap();
     let main = store.branch("main").unwrap();
     let mut done = 0;
@@ -184,7 +196,8 @@ fn opening(server: &Server) {
                 reads.push(begin.elapsed());
             }
             let (open, read) = (percentile(&mut opens, 0.5), percentile(&mut reads, 0.5));
-            let requests = if held_up > 0 { format!(", {:?} in all", proxy.by_method()) } else { String::new() };
+            let requests =
+                if held_up > 0 { format!(", {:?} in all", proxy.by_method()) } else { String::new() };
             println!("  {:>6} MiB of nodes, held up {held_up:>2} ms: read-only {open:7.1}, first read {read:7.1}{requests}", bytes >> 20);
         }
     }
@@ -211,7 +224,8 @@ fn requests(server: &Server) {
     let seconds = number("SECONDS", 60);
     println!("requests an hour, counted for {seconds} s");
     let proxy = Proxy::start(server.address());
-    let store = open_on(client(proxy.address()), true, "requests", options(), RemoteOptions::default()).unwrap();
+    let store =
+        open_on(client(proxy.address()), true, "requests", options(), RemoteOptions::default()).unwrap();
     let hour = |counts: std::collections::BTreeMap<String, u64>| {
         let mut text = String::new();
         for (method, count) in counts {

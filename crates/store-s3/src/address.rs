@@ -91,7 +91,9 @@ mod tests {
 
     #[test]
     fn urls_that_name_no_place_are_refused() {
-        for url in ["s3://", "s3://bucket", "s3://bucket/", "ftp://x/y", "nonsense", "memory:///", "http://x/y"] {
+        for url in
+            ["s3://", "s3://bucket", "s3://bucket/", "ftp://x/y", "nonsense", "memory:///", "http://x/y"]
+        {
             let error = parse(url, Duration::from_secs(1)).map(|_| ()).unwrap_err();
             assert!(matches!(error, RemoteError::Url { .. }), "{url}: {error}");
         }

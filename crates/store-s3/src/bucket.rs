@@ -74,9 +74,7 @@ impl Bucket {
             let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
             match self.store.put_opts(key, bytes.clone().into(), options).await {
                 Ok(_) => Ok(Put::Done),
-                Err(
-                    object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. },
-                ) => {
+                Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. }) => {
                     // It may be an earlier attempt of ours of which the answer was lost.
                     match self.store.get(key).await {
                         Ok(got) => {

@@ -18,8 +18,8 @@ use duramen_base::entropy;
 use duramen_store::log::{LogDirectory, LogFile};
 use parking_lot::Mutex;
 
-pub(crate) use self::reader::ReaderLog;
 use self::found::{load, Found};
+pub(crate) use self::reader::ReaderLog;
 use self::segment::{Segment, SegmentFile};
 use crate::bucket::{Bucket, Put};
 use crate::error::RemoteError;

@@ -47,7 +47,9 @@ pub enum RemoteError {
         by: String,
     },
     /// A bucket that refuses access.
-    #[error("the bucket refuses access ({0}): check the credentials in the environment, and what they allow")]
+    #[error(
+        "the bucket refuses access ({0}): check the credentials in the environment, and what they allow"
+    )]
     Refused(String),
     /// A bucket that lacks something which a store needs.
     #[error("the bucket cannot do what a store needs: {0}; it must know conditional puts (If-None-Match)")]
@@ -178,8 +180,9 @@ mod tests {
             "https://host:9000/b/a"
         );
         assert_eq!(public_name("abfss://box@account.dfs/a?sig=1"), "abfss://box@account.dfs/a");
-        let said =
-            redact("error sending request for url (https://ada:hunter2@host/b?sig=1)\n<Error>hunter2</Error>");
+        let said = redact(
+            "error sending request for url (https://ada:hunter2@host/b?sig=1)\n<Error>hunter2</Error>",
+        );
         assert_eq!(said, "error sending request for url https://host/b".replace("https", "(https"));
         assert!(redact(&"x".repeat(1000)).len() <= TEXT_CHARS_MAX);
     }

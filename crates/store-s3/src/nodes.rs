@@ -11,7 +11,7 @@ use bytes::Bytes;
 use duramen_tree::{NodeId, NodeStore, NodeStoreError, NodeStoreStats};
 use object_store::path::Path as Key;
 use slatedb::config::{
-    CompactorOptions, CompactionWorkerOptions, DbReaderOptions, FlushOptions, FlushType,
+    CompactionWorkerOptions, CompactorOptions, DbReaderOptions, FlushOptions, FlushType,
     GarbageCollectorDirectoryOptions, GarbageCollectorOptions, ObjectStoreCacheOptions, Settings,
 };
 use slatedb::db_cache::moka::{MokaCache, MokaCacheOptions};
@@ -71,12 +71,17 @@ fn block_cache(options: &RemoteOptions) -> Arc<dyn DbCache> {
         Some(Arc::new(MokaCache::new_with_opts(MokaCacheOptions { max_capacity, ..Default::default() })))
     };
     let meta = options.block_bytes / META_PART;
-    Arc::new(SplitCache::new().with_block_cache(of(options.block_bytes - meta)).with_meta_cache(of(meta)).build())
+    Arc::new(
+        SplitCache::new().with_block_cache(of(options.block_bytes - meta)).with_meta_cache(of(meta)).build(),
+    )
 }
 
 fn settings(address: &Address, options: &RemoteOptions) -> Settings {
-    let directory =
-        GarbageCollectorDirectoryOptions { interval: Some(COLLECT_EVERY), min_age: OBJECTS_STAY, dry_run: false };
+    let directory = GarbageCollectorDirectoryOptions {
+        interval: Some(COLLECT_EVERY),
+        min_age: OBJECTS_STAY,
+        dry_run: false,
+    };
     let worker = CompactionWorkerOptions {
         max_concurrent_compactions: 1,
         compactions_poll_interval: options.merge_every,
@@ -143,7 +148,8 @@ impl Database {
         let builder = Db::builder(place(address), address.store.clone())
             .with_settings(settings(address, options))
             .with_db_cache(block_cache(options), 0);
-        let db = waiter.wait(what, async move { builder.build().await.map_err(|error| of_slate(what, &error)) })?;
+        let db = waiter
+            .wait(what, async move { builder.build().await.map_err(|error| of_slate(what, &error)) })?;
         Ok(Self { status: db.subscribe(), epoch: db.manifest().writer_epoch(), db, waiter: waiter.clone() })
     }
 
@@ -296,8 +302,8 @@ impl ReaderNodes {
             .with_reader_mode(DbReaderMode::FollowLatest)
             .with_options(reader_options)
             .with_db_cache(block_cache(options), 0);
-        let reader =
-            waiter.wait(what, async move { builder.build().await.map_err(|error| of_slate(what, &error)) })?;
+        let reader = waiter
+            .wait(what, async move { builder.build().await.map_err(|error| of_slate(what, &error)) })?;
         Ok(Self { reader: Arc::new(reader), waiter: waiter.clone() })
     }
 
@@ -309,8 +315,9 @@ impl ReaderNodes {
 
     pub(crate) fn close(&self) {
         let (reader, what) = (self.reader.clone(), "close the nodes");
-        let closed =
-            self.waiter.wait(what, async move { reader.close().await.map_err(|error| of_slate(what, &error)) });
+        let closed = self
+            .waiter
+            .wait(what, async move { reader.close().await.map_err(|error| of_slate(what, &error)) });
         if let Err(error) = closed {
             log::debug!("the nodes in the bucket were not closed: {error}");
         }

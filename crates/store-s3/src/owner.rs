@@ -27,7 +27,10 @@ const ID_CHARS: usize = 32;
 pub(crate) enum Owner {
     Bucket,
     /// In a folder with this id, which is called so on its host.
-    Local { id: String, called: String },
+    Local {
+        id: String,
+        called: String,
+    },
 }
 
 impl Owner {
@@ -40,7 +43,8 @@ impl Owner {
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, RemoteError> {
-        let damaged = |reason: &str| RemoteError::Damaged(format!("the object {OBJECT:?}"), reason.to_owned());
+        let damaged =
+            |reason: &str| RemoteError::Damaged(format!("the object {OBJECT:?}"), reason.to_owned());
         let text = std::str::from_utf8(bytes).map_err(|_| damaged("it is no text"))?;
         let mut lines = text.lines();
         if lines.next() != Some(MARK) {

@@ -32,8 +32,8 @@ use crate::slot::Slot;
 use crate::stored_branch::StoredBranch;
 
 pub(crate) use self::beside::open_to_tail;
-pub(crate) use self::salvage::{repair, VERSIONS_LEFT_OUT};
 pub use self::salvage::Repaired;
+pub(crate) use self::salvage::{repair, VERSIONS_LEFT_OUT};
 
 /// What a store is put together from.
 pub(crate) struct Parts<'p> {
@@ -223,9 +223,7 @@ pub(crate) fn assemble_to_tail(parts: Parts<'_>, options: Options) -> Result<(En
             read_to.segment = more.as_ref().map(|more| more.segment);
             from_manifest(nodes, &manifest, more.as_ref(), &options)?
         }
-        None if read_only => {
-            return Err(StoreError::StoreNotFound { path: name.into() })
-        }
+        None if read_only => return Err(StoreError::StoreNotFound { path: name.into() }),
         None => {
             nodes.delete_from(0)?;
             let forest = Forest::new(nodes, 1, options.memory_bytes);

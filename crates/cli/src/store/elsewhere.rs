@@ -8,7 +8,10 @@ use std::path::{Path, PathBuf};
 /// How a store in object storage is opened.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Options of stores at URLs")]
-#[cfg_attr(not(feature = "s3"), allow(dead_code, reason = "they are read where stores at URLs can be opened"))]
+#[cfg_attr(
+    not(feature = "s3"),
+    allow(dead_code, reason = "they are read where stores at URLs can be opened")
+)]
 pub(crate) struct Remote {
     /// Keep the commit log in a folder on this host instead of in the bucket: fast, and lost with the host
     #[arg(long, global = true, value_name = "DIR")]

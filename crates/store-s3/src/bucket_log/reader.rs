@@ -1,10 +1,10 @@
 //! The log in the bucket, read by somebody who does not write it, and read on.
 
+use duramen_store::log::{LogDirectory, LogFile};
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
-use duramen_store::log::{LogDirectory, LogFile};
-use parking_lot::Mutex;
 
 use super::found::load;
 use super::segment::Segment;
@@ -49,7 +49,8 @@ impl Shared {
         loop {
             let at = state.next;
             let Some(bytes) = self.bucket.get(&name(at))? else { return Ok(()) };
-            let damaged = |reason: String| RemoteError::Damaged(format!("object {} of the log", name(at)), reason);
+            let damaged =
+                |reason: String| RemoteError::Damaged(format!("object {} of the log", name(at)), reason);
             let piece = Piece::decode(&bytes, at).map_err(damaged)?;
             state.next += 1;
             if piece.kind != Kind::Data {

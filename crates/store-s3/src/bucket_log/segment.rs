@@ -41,8 +41,12 @@ impl Segment {
 
     /// What was found of a segment.
     pub(super) fn found(number: u64, size: u64) -> Self {
-        let state =
-            SegmentState { number: Some(number), found: Some(Vec::new()), is_found: true, ..Default::default() };
+        let state = SegmentState {
+            number: Some(number),
+            found: Some(Vec::new()),
+            is_found: true,
+            ..Default::default()
+        };
         Self { size, state: Mutex::new(state), putting: Mutex::new(()) }
     }
 
@@ -134,7 +138,9 @@ impl Segment {
 }
 
 fn out_of_order(offset: u64, end: u64) -> io::Error {
-    let text = format!("a segment in a bucket is only appended to: byte {offset} was to be written at its end, {end}");
+    let text = format!(
+        "a segment in a bucket is only appended to: byte {offset} was to be written at its end, {end}"
+    );
     io::Error::new(io::ErrorKind::InvalidInput, text)
 }
 

@@ -118,7 +118,9 @@ fn a_number_that_was_freed_fools_nobody() {
 fn strange_objects_beside_the_log_are_left_alone() {
     let bucket = bucket();
     fill(&bucket, 5);
-    for name in ["s/log/readme.txt", "s/log/00", "s/log/zzzzzzzzzzzzzzzz", "s/other", "s/log/ffffffffffffffff"] {
+    for name in
+        ["s/log/readme.txt", "s/log/00", "s/log/zzzzzzzzzzzzzzzz", "s/other", "s/log/ffffffffffffffff"]
+    {
         on(bucket.put(&Key::from(name), b"a stranger's".to_vec().into())).unwrap();
     }
     let store = open_in(&bucket).unwrap();

@@ -84,8 +84,7 @@ fn live(bucket: &Arc<dyn ObjectStore>, path: &str, mut told: impl FnMut(i64)) ->
 fn last(store: &Store) -> Result<i64, String> {
     let main = store.branch("main").map_err(|error| error.to_string())?;
     let found = main.kv().range(.., usize::MAX).map_err(|error| error.to_string())?;
-    let found: BTreeMap<String, _> =
-        found.into_iter().map(|(key, value)| (key.to_string(), value)).collect();
+    let found: BTreeMap<String, _> = found.into_iter().map(|(key, value)| (key.to_string(), value)).collect();
     let last = found.len() as i64 / 2;
     for number in 1..=last {
         let a = found.get(&format!("a{number:04}")).and_then(|value| value.as_str());
@@ -151,7 +150,9 @@ fn every_request_broken_in_every_way_loses_nothing() {
             numbers.truncate(SAMPLE);
         }
         // One request, which may be repeated with success; or all from there on.
-        jobs.extend(numbers.into_iter().map(|number| (fault, number, if rng.u32(..4) == 0 { 1000 } else { 1 })));
+        jobs.extend(
+            numbers.into_iter().map(|number| (fault, number, if rng.u32(..4) == 0 { 1000 } else { 1 })),
+        );
     }
     let (jobs, failures) = (Mutex::new(jobs), Mutex::new(Vec::new()));
     let tally = Mutex::new(BTreeMap::<String, u64>::new());
@@ -162,7 +163,10 @@ fn every_request_broken_in_every_way_loses_nothing() {
                 match one_life(&server, &direct, fault, number, count) {
                     Ok(came) => *tally.lock().unwrap().entry(format!("{fault:?}: {came}")).or_default() += 1,
                     Err(reason) => {
-                        failures.lock().unwrap().push(format!("{fault:?} at {number}, {count} times: {reason}"));
+                        failures
+                            .lock()
+                            .unwrap()
+                            .push(format!("{fault:?} at {number}, {count} times: {reason}"));
                     }
                 }
             });

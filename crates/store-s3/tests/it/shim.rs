@@ -132,7 +132,9 @@ impl Deref for Store {
 
 impl Follower {
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self, StoreError> {
-        follow(&url_of(path.as_ref()), options, remote()).map(|follower| Self(Arc::new(follower))).map_err(told)
+        follow(&url_of(path.as_ref()), options, remote())
+            .map(|follower| Self(Arc::new(follower)))
+            .map_err(told)
     }
 
     pub fn store(&self) -> Result<Store, StoreError> {
