@@ -22,6 +22,7 @@ mod server;
 
 /// The suites of the store, as they stand. Those that look into the files of a folder are not among them.
 #[path = "../../../store/tests/it"]
+#[allow(dead_code, reason = "some of it is for suites that are not here")]
 mod suites {
     pub(crate) mod bases_and_garbage;
     pub(crate) mod blobs;
