@@ -251,6 +251,11 @@ impl NodeStore for BucketNodes {
 
     fn delete_from(&self, first: NodeId) -> Result<u64, NodeStoreError> {
         let deleted = self.database.run("delete nodes", move |db| async move {
+            // The manifest is the last thing that a commit writes: if nothing was written after it, there is nothing to look for.
+            let last = db.get_key_value(MANIFEST).await?;
+            if last.is_some_and(|manifest| manifest.seq == db.manifest().last_l0_seq()) {
+                return Ok(0);
+            }
             let mut found = db.scan(key_of(first).to_vec()..=key_of(NodeId::MAX).to_vec()).await?;
             let mut batch = WriteBatch::new();
             let mut count = 0;

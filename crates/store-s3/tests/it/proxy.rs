@@ -144,6 +144,8 @@ fn length(head: &str) -> usize {
 }
 
 fn forward(client: &TcpStream, shared: &Shared) -> Option<()> {
+    // Head and body are written one after the other: without this the second waits for what the other side acknowledges late.
+    client.set_nodelay(true).ok()?;
     let mut from_client = BufReader::new(client.try_clone().ok()?);
     let mut to_client = client.try_clone().ok()?;
     loop {
@@ -227,6 +229,7 @@ fn forward(client: &TcpStream, shared: &Shared) -> Option<()> {
 fn ask(shared: &Shared, request: &str, body: &[u8]) -> Option<(String, Vec<u8>)> {
     let request = request.replacen("\r\n", "\r\nConnection: close\r\n", 1);
     let mut server = TcpStream::connect(&shared.target).ok()?;
+    server.set_nodelay(true).ok()?;
     server.write_all(request.as_bytes()).ok()?;
     server.write_all(body).ok()?;
     let mut from_server = BufReader::new(server);
