@@ -18,7 +18,7 @@ use crate::waiter::Waiter;
 /// The pause before a request is repeated: it doubles each time, up to the most, and half of it is by chance.
 const PAUSE: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
-/// Requests that are under way at once when many objects are read or deleted.
+/// Requests that are under way at once when many objects are read.
 const AT_ONCE: usize = 16;
 /// A request that brings or takes so many bytes may take a second longer for each such piece.
 const BYTES_A_SECOND: u64 = 1 << 20;
@@ -181,20 +181,19 @@ impl Bucket {
         let this = self.clone();
         let what = "delete an object";
         self.waiter.wait(what, async move {
-            let deletes = names.into_iter().map(|name| {
-                let (this, key) = (this.clone(), this.key(&name));
-                async move {
-                    this.repeat(what, 0, || async {
-                        match this.store.delete(&key).await {
-                            Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
-                            Err(error) => Err(of_store(what, &error)),
-                        }
-                    })
-                    .await
+            this.repeat(what, 0, || async {
+                // Where the store can, a thousand at a time.
+                let keys: Vec<_> = names.iter().map(|name| Ok(this.key(name))).collect();
+                let mut deleted = this.store.delete_stream(futures_util::stream::iter(keys).boxed());
+                while let Some(done) = deleted.next().await {
+                    match done {
+                        Ok(_) | Err(object_store::Error::NotFound { .. }) => {}
+                        Err(error) => return Err(of_store(what, &error)),
+                    }
                 }
-            });
-            futures_util::stream::iter(deletes).buffer_unordered(AT_ONCE).try_collect::<Vec<()>>().await?;
-            Ok(())
+                Ok(())
+            })
+            .await
         })
     }
 
