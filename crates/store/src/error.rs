@@ -324,7 +324,7 @@ pub enum StoreError {
     Log(Arc<LogError>),
     /// A tree failed.
     #[error(transparent)]
-    Tree(#[from] TreeError),
+    Tree(TreeError),
     /// The operating system failed.
     #[error("cannot {action} {}: {error}", .path.display())]
     Io {
@@ -397,6 +397,15 @@ impl From<LogError> for StoreError {
         match error {
             LogError::Fenced { by } => Self::Fenced { by },
             error => Self::Log(Arc::new(error)),
+        }
+    }
+}
+
+impl From<TreeError> for StoreError {
+    fn from(error: TreeError) -> Self {
+        match error {
+            TreeError::Store(NodeStoreError::Fenced(by)) => Self::Fenced { by },
+            error => Self::Tree(error),
         }
     }
 }
