@@ -3,6 +3,7 @@
 mod blob;
 pub(crate) mod branch;
 mod current;
+mod elsewhere;
 mod event;
 mod handle;
 mod history;
@@ -40,7 +41,8 @@ Examples:
   duramen store kv put greeting hi --branch try
   duramen store branch diff main try
   duramen store branch merge try
-  duramen store info --at ./elsewhere           a store in another folder";
+  duramen store info --at ./elsewhere           a store in another folder
+  duramen store info --at s3://bucket/path      a store in object storage";
 
 const KV_EXAMPLES: &str = "\
 Examples:

@@ -10,8 +10,8 @@ use duramen_tree::{Forest, NodeId, Tree};
 use crate::blob::Uploads;
 use crate::durability::Durability;
 use crate::error::StoreError;
-use crate::folder::FolderLock;
 use crate::garbage::{Garbage, Tombstone};
+use crate::ground::Guard;
 use crate::held::HeldTrees;
 use crate::lock_order::{Mutex, MutexGuard, ReadGuard, RwLock, WriteGuard, CHECKPOINT, REGISTRY, WRITER};
 use crate::log::{Log, LogCounters};
@@ -43,7 +43,7 @@ pub(crate) enum Backing {
     Stored {
         path: Option<PathBuf>,
         /// Let go of when all else is closed.
-        _lock: Option<FolderLock>,
+        _guard: Option<Guard>,
     },
 }
 
@@ -51,6 +51,8 @@ pub(crate) enum Backing {
 enum Stopped {
     /// The store was closed.
     Closed,
+    /// By another writer, and by which.
+    Fenced(String),
     /// The text of the first error after which nothing may be written.
     Failed(String),
 }
@@ -59,6 +61,7 @@ impl Stopped {
     fn error(&self) -> StoreError {
         match self {
             Self::Closed => StoreError::Closed,
+            Self::Fenced(by) => StoreError::Fenced { by: by.clone() },
             Self::Failed(first) => StoreError::Poisoned { first: first.clone() },
         }
     }
@@ -160,6 +163,11 @@ impl Engine {
         }
     }
 
+    /// Whether its nodes are kept anywhere but in memory, by itself.
+    pub(crate) fn is_stored(&self) -> bool {
+        matches!(self.backing, Backing::Stored { .. })
+    }
+
     /// Whether a version identifies exactly one entry. Branches that were copied out of stores may repeat versions.
     pub(crate) fn has_unique_versions(&self) -> bool {
         !matches!(self.backing, Backing::Copies)
@@ -223,10 +231,17 @@ impl Engine {
     /// Remembers the first error after which nothing may be written.
     pub(crate) fn poison<E: Into<StoreError>>(&self, error: E) -> StoreError {
         let error = error.into();
-        let first = self.stopped.get_or_init(|| Stopped::Failed(error.to_string()));
+        let first = self.stopped.get_or_init(|| match &error {
+            StoreError::Fenced { by } => Stopped::Fenced(by.clone()),
+            error => Stopped::Failed(error.to_string()),
+        });
         log::error!("{}", first.error());
         self.news.tell();
-        error
+        match first {
+            // Whoever waited for the same flush is told the same.
+            Stopped::Fenced(by) => StoreError::Fenced { by: by.clone() },
+            Stopped::Closed | Stopped::Failed(_) => error,
+        }
     }
 
     /// Whether there is anything to write to that was not closed.

@@ -281,6 +281,14 @@ pub enum StoreError {
         /// The first error.
         first: String,
     },
+    /// Another writer has taken the store over. What was acknowledged before is in it; nothing more is written here.
+    #[error(
+        "another writer has taken the store over: {by}; nothing more is written here: open it again to take it back"
+    )]
+    Fenced {
+        /// Who, as far as it is known.
+        by: String,
+    },
     /// A wait came to its deadline.
     #[error("{what} took longer than {waited_ms} ms; retry when there is less load")]
     TimedOut {
@@ -316,7 +324,7 @@ pub enum StoreError {
     Log(Arc<LogError>),
     /// A tree failed.
     #[error(transparent)]
-    Tree(#[from] TreeError),
+    Tree(TreeError),
     /// The operating system failed.
     #[error("cannot {action} {}: {error}", .path.display())]
     Io {
@@ -358,6 +366,7 @@ impl StoreError {
             | Self::Locked { .. }
             | Self::TimedOut { .. } => Severity::Retry,
             Self::Poisoned { .. }
+            | Self::Fenced { .. }
             | Self::Damaged(_)
             | Self::FromTheFuture { .. }
             | Self::Log(_)
@@ -385,12 +394,27 @@ impl StoreError {
 
 impl From<LogError> for StoreError {
     fn from(error: LogError) -> Self {
-        Self::Log(Arc::new(error))
+        match error {
+            LogError::Fenced { by } => Self::Fenced { by },
+            error => Self::Log(Arc::new(error)),
+        }
+    }
+}
+
+impl From<TreeError> for StoreError {
+    fn from(error: TreeError) -> Self {
+        match error {
+            TreeError::Store(NodeStoreError::Fenced(by)) => Self::Fenced { by },
+            error => Self::Tree(error),
+        }
     }
 }
 
 impl From<NodeStoreError> for StoreError {
     fn from(error: NodeStoreError) -> Self {
-        Self::Tree(TreeError::Store(error))
+        match error {
+            NodeStoreError::Fenced(by) => Self::Fenced { by },
+            error => Self::Tree(TreeError::Store(error)),
+        }
     }
 }

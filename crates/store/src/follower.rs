@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 
 use crate::branch::Branch;
 use crate::error::StoreError;
+use crate::ground::{self, Source};
 use crate::log::{Followed, LogError};
 use crate::options::Options;
 use crate::record;
@@ -40,9 +41,49 @@ const LOOK: Duration = Duration::from_millis(5);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Follower {
-    path: PathBuf,
+    place: Place,
     options: Options,
     state: Mutex<State>,
+}
+
+/// Where the store is.
+enum Place {
+    Folder(PathBuf),
+    Elsewhere(Box<dyn Source>),
+}
+
+impl Place {
+    fn open(&self, options: &Options) -> Result<State, StoreError> {
+        let (engine, read_to) = match self {
+            Self::Folder(path) => open_to_tail(path, options)?,
+            Self::Elsewhere(source) => ground::open_to_tail(&**source, options)?,
+        };
+        let store = Store::start(engine)?;
+        Ok(State { store, read_to, parts: Vec::new(), bytes: 0, is_broken: false, opened: clock::now() })
+    }
+
+    fn pause(&self) -> Duration {
+        match self {
+            Self::Folder(_) => LOOK,
+            Self::Elsewhere(source) => source.pause().max(LOOK),
+        }
+    }
+
+    /// The shortest pause between two openings while it waits for a checkpoint.
+    fn again(&self) -> Duration {
+        match self {
+            Self::Folder(_) => AGAIN,
+            Self::Elsewhere(source) => source.pause().max(AGAIN),
+        }
+    }
+
+    /// Whether what was opened at this time may not be readable for much longer.
+    fn is_old(&self, opened: Instant) -> bool {
+        match self {
+            Self::Folder(_) => false,
+            Self::Elsewhere(source) => opened.elapsed() > source.lasts() / 2,
+        }
+    }
 }
 
 struct State {
@@ -59,12 +100,6 @@ struct State {
 }
 
 impl State {
-    fn open(path: &Path, options: &Options) -> Result<Self, StoreError> {
-        let (engine, read_to) = open_to_tail(path, options)?;
-        let store = Store::start(engine)?;
-        Ok(Self { store, read_to, parts: Vec::new(), bytes: 0, is_broken: false, opened: clock::now() })
-    }
-
     fn version(&self) -> u64 {
         self.store.engine().last_version()
     }
@@ -116,10 +151,21 @@ impl Follower {
     /// # Errors
     /// As [`Store::open`] for reading.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self, StoreError> {
+        Self::on(Place::Folder(path.as_ref().to_owned()), options)
+    }
+
+    /// Opens a store that is not in a folder, to be read on.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_on(source: impl Source + 'static, options: Options) -> Result<Self, StoreError> {
+        Self::on(Place::Elsewhere(Box::new(source)), options)
+    }
+
+    fn on(place: Place, options: Options) -> Result<Self, StoreError> {
         let options = Options { read_only: true, checkpoint_only: false, ..options };
-        let path = path.as_ref().to_owned();
-        let state = Mutex::new(State::open(&path, &options)?);
-        Ok(Self { path, options, state })
+        let state = Mutex::new(place.open(&options)?);
+        Ok(Self { place, options, state })
     }
 
     /// The store as it is now. Its branches go on with each later look, until it is opened anew: so ask for it each time.
@@ -129,6 +175,7 @@ impl Follower {
     pub fn store(&self) -> Result<Store, StoreError> {
         let mut state = self.state.lock();
         let look = match state.read() {
+            Ok(_) if self.place.is_old(state.opened) => Look::Over,
             Ok(look) => look,
             // What does not fit what is here came after something that the log does not have.
             Err(error) => {
@@ -139,10 +186,10 @@ impl Follower {
         };
         match look {
             Look::UpToDate => {}
-            Look::Waiting if state.opened.elapsed() < AGAIN => {}
+            Look::Waiting if state.opened.elapsed() < self.place.again() => {}
             Look::Waiting => {
                 state.opened = clock::now();
-                let anew = State::open(&self.path, &self.options)?;
+                let anew = self.place.open(&self.options)?;
                 // Its checkpoint has the tree, or whoever wanted to make that was killed, and others have written since.
                 let has_it = |needed| {
                     anew.read_to.checkpoint >= needed
@@ -153,12 +200,12 @@ impl Follower {
                     *state = anew;
                 }
             }
-            Look::Due => match State::open(&self.path, &self.options) {
+            Look::Due => match self.place.open(&self.options) {
                 Ok(anew) => *state = anew,
                 // The present state is up to date without it.
                 Err(error) => log::debug!("the store was not opened anew: {error}"),
             },
-            Look::Over => *state = State::open(&self.path, &self.options)?,
+            Look::Over => *state = self.place.open(&self.options)?,
         }
         Ok(state.store.clone())
     }
@@ -186,13 +233,17 @@ impl Follower {
             if left.is_zero() {
                 return Ok(None);
             }
-            std::thread::sleep(LOOK.min(left));
+            std::thread::sleep(self.place.pause().min(left));
         }
     }
 }
 
 impl std::fmt::Debug for Follower {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Follower").field("path", &self.path).finish_non_exhaustive()
+        let mut out = f.debug_struct("Follower");
+        if let Place::Folder(path) = &self.place {
+            out.field("path", path);
+        }
+        out.finish_non_exhaustive()
     }
 }

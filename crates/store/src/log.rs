@@ -34,7 +34,7 @@ use std::time::Duration;
 
 pub use self::core::LogCounters;
 pub use directory::{FileDirectory, LogDirectory, LogFile};
-pub use error::LogError;
+pub use error::{Fenced, LogError};
 pub(crate) use follow::{Followed, LogTail};
 pub use format::{
     decode_record, encode_record, HeaderError, Record, SegmentHeader, BODY_BYTES_MAX, FORMAT_VERSION,

@@ -17,6 +17,7 @@ use crate::engine::{Backing, Engine, Start};
 use crate::error::StoreError;
 use crate::folder::{self, FolderLock, Found};
 use crate::garbage::Garbage;
+use crate::ground::{Ground, Guard};
 use crate::history::Points;
 use crate::log::{
     FileDirectory, Log, LogDirectory, LogError, LogFile, LogOptions, LogTail, Needed, Position,
@@ -31,15 +32,33 @@ use crate::slot::Slot;
 use crate::stored_branch::StoredBranch;
 
 pub(crate) use self::beside::open_to_tail;
-pub(crate) use self::salvage::repair;
 pub use self::salvage::Repaired;
+pub(crate) use self::salvage::{repair, VERSIONS_LEFT_OUT};
 
 /// What a store is put together from.
 pub(crate) struct Parts<'p> {
     pub(crate) nodes: Arc<dyn NodeStore>,
     pub(crate) log: Arc<dyn LogDirectory>,
+    /// The folder, if it has one.
     pub(crate) path: Option<&'p Path>,
-    pub(crate) lock: Option<FolderLock>,
+    /// What messages call it.
+    pub(crate) name: &'p Path,
+    pub(crate) guard: Option<Guard>,
+    /// Whether the log that the checkpoint goes on in is given up, and another one begins.
+    pub(crate) begins_log: bool,
+    /// Whether its log is at hand.
+    pub(crate) has_log: bool,
+}
+
+impl<'p> Parts<'p> {
+    fn in_folder(nodes: Arc<dyn NodeStore>, log: Arc<dyn LogDirectory>, path: &'p Path) -> Self {
+        Self { nodes, log, path: Some(path), name: path, guard: None, begins_log: false, has_log: true }
+    }
+
+    pub(crate) fn on(ground: Ground, name: &'p Path) -> Self {
+        let Ground { nodes, log, guard, begins_log, has_log, .. } = ground;
+        Self { nodes, log, path: None, name, guard, begins_log, has_log }
+    }
 }
 
 pub(crate) fn open(path: &Path, options: Options) -> Result<Engine, StoreError> {
@@ -51,7 +70,7 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Engine, StoreError> 
     if found == Found::Nothing {
         folder::make(path).map_err(StoreError::io("make the folder", path))?;
     }
-    let lock = Some(FolderLock::take(path, options.lock_wait)?);
+    let lock = FolderLock::take(path, options.lock_wait)?;
     if found == Found::Nothing {
         // Version 0.1 may have been cut off while it made it.
         let draft = path.join(folder::NEW_NODES_FOLDER);
@@ -67,7 +86,7 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Engine, StoreError> 
     }
     let nodes: Arc<dyn NodeStore> = Arc::new(SegmentNodeStore::open(&nodes_path, false)?);
     let log = open_log(&path.join(folder::LOG_FOLDER), &*nodes, &options)?;
-    assemble(Parts { nodes, log, path: Some(path), lock }, options)
+    assemble(Parts { guard: Some(Box::new(lock)), ..Parts::in_folder(nodes, log, path) }, options)
 }
 
 /// Whether a folder holds a store of this version, or nothing; all else is refused.
@@ -147,7 +166,7 @@ impl NodeStore for Nowhere {
 }
 
 /// Where a store that is read without its log would have it.
-struct NoLog;
+pub(crate) struct NoLog;
 
 impl LogDirectory for NoLog {
     fn list(&self) -> std::io::Result<Vec<String>> {
@@ -186,9 +205,11 @@ pub(crate) fn assemble(parts: Parts<'_>, options: Options) -> Result<Engine, Sto
 }
 
 /// As [`assemble`]; also tells where the log ends, if it is only read.
-fn assemble_to_tail(parts: Parts<'_>, options: Options) -> Result<(Engine, ReadTo), StoreError> {
-    let Parts { nodes, log, path, lock } = parts;
-    let (read_only, checkpoint_only) = (options.read_only, options.checkpoint_only);
+pub(crate) fn assemble_to_tail(parts: Parts<'_>, options: Options) -> Result<(Engine, ReadTo), StoreError> {
+    let Parts { nodes, log, path, name, guard, begins_log, has_log } = parts;
+    let read_only = options.read_only || !has_log;
+    let checkpoint_only = options.checkpoint_only || !has_log;
+    let options = Options { read_only, ..options };
     let mut needed = Needed::Nothing;
     let mut read_to = ReadTo { checkpoint: 0, segment: None, tail: None, needed: None };
     let manifest = nodes.manifest()?;
@@ -202,9 +223,7 @@ fn assemble_to_tail(parts: Parts<'_>, options: Options) -> Result<(Engine, ReadT
             read_to.segment = more.as_ref().map(|more| more.segment);
             from_manifest(nodes, &manifest, more.as_ref(), &options)?
         }
-        None if read_only => {
-            return Err(StoreError::StoreNotFound { path: path.unwrap_or(Path::new("")).into() })
-        }
+        None if read_only => return Err(StoreError::StoreNotFound { path: name.into() }),
         None => {
             nodes.delete_from(0)?;
             let forest = Forest::new(nodes, 1, options.memory_bytes);
@@ -213,7 +232,7 @@ fn assemble_to_tail(parts: Parts<'_>, options: Options) -> Result<(Engine, ReadT
         }
     };
     let position = Position { after: start.version, needed };
-    let backing = Backing::Stored { path: path.map(Path::to_owned), _lock: lock };
+    let backing = Backing::Stored { path: path.map(Path::to_owned), _guard: guard };
     let mut engine = Engine::new(options, forest, backing, start);
     let mut parts = Vec::new();
     let mut failed = None;
@@ -237,6 +256,15 @@ fn assemble_to_tail(parts: Parts<'_>, options: Options) -> Result<(Engine, ReadT
     } else {
         let Options { segment_bytes, sync_every, .. } = *engine.options();
         let log_options = LogOptions { segment_bytes, sync_every };
+        if begins_log && !is_new {
+            let number = read_to.segment.unwrap_or(0).saturating_add(1);
+            let log = Log::begin(log, log_options, position.after, number)?;
+            engine.attach_log(log);
+            // Versions of commits that were lost are not given again.
+            engine.reserve_versions(VERSIONS_LEFT_OUT)?;
+            engine.checkpoint(false)?;
+            return Ok((engine, read_to));
+        }
         Log::open_at(log, log_options, position, &mut replay).map(Some)
     };
     if let Some(error) = failed {

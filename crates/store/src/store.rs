@@ -14,6 +14,7 @@ use crate::durability::Durability;
 use crate::engine::Engine;
 use crate::error::StoreError;
 use crate::folder::Found;
+use crate::ground::Ground;
 use crate::log::{LogCounters, LogDirectory};
 use crate::names::DEFAULT_BRANCH;
 use crate::open_store::OpenStore;
@@ -168,8 +169,18 @@ impl Store {
         log: Arc<dyn LogDirectory>,
         options: Options,
     ) -> Result<Self, StoreError> {
-        let parts = Parts { nodes, log, path: None, lock: None };
-        Self::start(crate::recovery::assemble(parts, options)?)
+        Self::open_on(Ground::new(nodes, log, "a store on parts"), options)
+    }
+
+    /// Opens a store that does not stand in a folder, and makes one if there is none on that ground: everything else is as
+    /// with [`open`](Self::open).
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_on(ground: Ground, options: Options) -> Result<Self, StoreError> {
+        let options = Options { read_only: options.read_only || options.checkpoint_only, ..options };
+        let name = ground.name().to_owned();
+        Self::start(crate::recovery::assemble(Parts::on(ground, &name), options)?)
     }
 
     pub(crate) fn start(engine: Engine) -> Result<Self, StoreError> {
@@ -411,7 +422,7 @@ impl Store {
             created_ms: engine.created_ms(),
             version: engine.last_version(),
             branches: engine.registry().len() as u64,
-            node_bytes: if engine.path().is_some() { engine.forest().store().stats().bytes } else { 0 },
+            node_bytes: if engine.is_stored() { engine.forest().store().stats().bytes } else { 0 },
             durability: engine.options().durability,
         }
     }

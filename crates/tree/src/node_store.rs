@@ -15,6 +15,9 @@ pub enum NodeStoreError {
     /// The storage below failed: nothing more may be written.
     #[error("the node store failed: {0}; close the store, check the disk, and open it again")]
     Io(Arc<std::io::Error>),
+    /// Somebody else writes there now: nothing more may be written here.
+    #[error("another writer has taken the store over: {0}; nothing more is written here: open it again to take it back")]
+    Fenced(String),
     /// The storage below says that its own files are damaged.
     #[error("the node store is damaged: {0}; restore it from a copy")]
     Damaged(String),

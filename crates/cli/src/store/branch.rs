@@ -4,7 +4,7 @@ pub(crate) mod compare;
 mod conflicts;
 
 use super::{
-    current,
+    current, elsewhere,
     handle::{self, Handle},
     history,
     moment::split,
@@ -235,6 +235,7 @@ fn change(handle: &Handle, name: &str, work: impl FnOnce(&Store) -> Result<(), S
 
 fn switch(handle: &Handle, name: &str) -> Outcome {
     handle.refuse_if_read_only()?;
+    elsewhere::refuse(handle.path(), "the current branch, which is remembered beside it,")?;
     handle.read(|store| {
         store.branch(name)?;
         current::switch(handle.path(), name)?;

@@ -1,6 +1,12 @@
 //! Where the store is, how a command gets at it, and what every command answers with.
 
-use super::{current, input::Input, moment, session::Session};
+use super::{
+    current,
+    elsewhere::{self, Remote},
+    input::Input,
+    moment,
+    session::Session,
+};
 use crate::{
     context::{Context, Outcome},
     failure::Failure,
@@ -9,10 +15,16 @@ use crate::{
 use clap::Args;
 use duramen_pack::branch::BranchPack;
 use duramen_store::{
-    Branch, Counters, Durability, Options, Scope, Snapshot, Space, Store, StoreError, DEFAULT_SPACE,
+    Branch, Counters, Durability, Follower, Options, Scope, Snapshot, Space, Store, StoreError, DEFAULT_SPACE,
 };
 use serde::Serialize;
-use std::{fmt::Display, path::PathBuf, process::ExitCode, rc::Rc, time::Duration};
+use std::{
+    fmt::Display,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    rc::Rc,
+    time::Duration,
+};
 
 /// The options of every command of the store.
 #[derive(Debug, Args)]
@@ -27,7 +39,7 @@ pub(crate) struct Place {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Store options")]
 pub(crate) struct Opening {
-    /// The store's folder, or a pack to read [default: store, in the home]
+    /// The store's folder, its URL (s3://bucket/path), or a pack to read [default: store, in the home]
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) at: Option<PathBuf>,
     /// Make the store that --at names if it is not there
@@ -42,6 +54,8 @@ pub(crate) struct Opening {
     /// How long a command that writes waits while another process writes the store
     #[arg(long, global = true, value_name = "SPAN", value_parser = parse::span, default_value = "5s")]
     wait: Duration,
+    #[command(flatten)]
+    pub(crate) remote: Remote,
 }
 
 /// What is meant in the store, and how the command behaves.
@@ -63,6 +77,31 @@ pub(crate) struct Meant {
 }
 
 impl Opening {
+    /// Opens what is no pack: a folder, or a URL.
+    pub(crate) fn open(&self, path: &Path, read_only: bool) -> Result<Store, Failure> {
+        let options = self.options(read_only);
+        match elsewhere::is_url(path) {
+            true => elsewhere::open(path, options, &self.remote),
+            false => Ok(Store::open(path, options)?),
+        }
+    }
+
+    /// Opens it to be read on.
+    pub(crate) fn follow(&self, path: &Path, options: Options) -> Result<Follower, Failure> {
+        match elsewhere::is_url(path) {
+            true => elsewhere::follow(path, options, &self.remote),
+            false => Ok(Follower::open(path, options)?),
+        }
+    }
+
+    /// Whether there is a store.
+    fn finds(&self, path: &Path) -> Result<bool, Failure> {
+        match elsewhere::is_url(path) {
+            true => elsewhere::exists(path, &self.remote),
+            false => Ok(Store::is_in(path)?),
+        }
+    }
+
     pub(crate) fn is_checkpoint_only(&self) -> bool {
         self.checkpoint_only
     }
@@ -119,8 +158,24 @@ impl Handle {
     }
 
     /// The store's folder.
-    pub(crate) fn path(&self) -> &std::path::Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether there is a store. One that is open is there.
+    fn finds(&self) -> Result<bool, Failure> {
+        match &self.held {
+            Held::Anew(opening) => opening.finds(&self.path),
+            Held::Open(_) => Ok(true),
+        }
+    }
+
+    /// Opens the store to be read on.
+    pub(crate) fn follow(&self, options: Options) -> Result<Follower, Failure> {
+        match &self.held {
+            Held::Anew(opening) => opening.follow(&self.path, options),
+            Held::Open(session) => session.follow(options),
+        }
     }
 
     /// How long a command waits for a process that writes the store.
@@ -163,7 +218,7 @@ impl Handle {
 
     /// Refuses a store that is not there, and says how it is made.
     fn refuse_if_missing(&self) -> Result<(), Failure> {
-        if Store::is_in(&self.path)? {
+        if self.finds()? {
             return Ok(());
         }
         Err(Failure::Other(format!(
@@ -176,7 +231,7 @@ impl Handle {
     pub(crate) fn init(&self, work: impl FnOnce(&Store, bool) -> Outcome) -> Outcome {
         self.refuse_if_read_only()?;
         self.refuse_if_pack()?;
-        let is_new = !Store::is_in(&self.path)?;
+        let is_new = !self.finds()?;
         self.with(false, |store| work(store, is_new))
     }
 
@@ -211,7 +266,7 @@ impl Handle {
     /// Refuses a store that is not there: only the first write of data makes one, and a wrong `--at` must not.
     pub(crate) fn needs_store(&self) -> Result<(), Failure> {
         self.refuse_if_pack()?;
-        match Store::is_in(&self.path)? {
+        match self.finds()? {
             true => Ok(()),
             false => Err(StoreError::StoreNotFound { path: self.path.clone() }.into()),
         }
@@ -256,10 +311,9 @@ impl Handle {
                 return outcome;
             }
         };
-        let options = opening.options(read_only);
         let store = match self.is_pack() {
-            true => BranchPack::open(&self.path)?.store(options)?,
-            false => Store::open(&self.path, options)?,
+            true => BranchPack::open(&self.path)?.store(opening.options(read_only))?,
+            false => opening.open(&self.path, read_only)?,
         };
         let outcome = work(&store);
         let closed = store.close();

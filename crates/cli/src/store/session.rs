@@ -7,7 +7,7 @@ use super::{
 };
 use crate::failure::Failure;
 use duramen_pack::branch::BranchPack;
-use duramen_store::{Follower, Scope, Store, StoreError};
+use duramen_store::{Follower, Options, Scope, Store, StoreError};
 use std::{
     cell::{Cell, RefCell},
     path::{Path, PathBuf},
@@ -26,6 +26,7 @@ pub(crate) struct Chosen {
 #[derive(Debug)]
 pub(crate) struct Session {
     path: PathBuf,
+    opening: Opening,
     kept: Kept,
     chosen: RefCell<Chosen>,
     /// Whether the branch is the one that the shell was started for.
@@ -48,14 +49,15 @@ impl Session {
         let kept = if path.is_file() {
             Kept::Still(BranchPack::open(&path)?.store(opening.options(true))?)
         } else if opening.is_checkpoint_only() {
-            Kept::Still(Store::open(&path, opening.options(true))?)
+            Kept::Still(opening.open(&path, true)?)
         } else if meant.read_only {
-            Kept::Follower(Box::new(Follower::open(&path, opening.options(true))?))
+            Kept::Follower(Box::new(opening.follow(&path, opening.options(true))?))
         } else {
-            Kept::Writer(Store::open(&path, opening.options(false))?)
+            Kept::Writer(opening.open(&path, false)?)
         };
         let chosen = RefCell::new(Chosen { branch: meant.branch, space: meant.space });
-        let session = Session { path, kept, chosen, is_told: Cell::new(false) };
+        let opening = opening.clone();
+        let session = Session { path, opening, kept, chosen, is_told: Cell::new(false) };
         let chosen = session.chosen();
         chosen.branch.iter().try_for_each(|branch| session.choose_branch(branch))?;
         session.is_told.set(chosen.branch.is_some());
@@ -71,6 +73,11 @@ impl Session {
     /// Whether no line can write.
     pub(crate) fn is_read_only(&self) -> bool {
         !matches!(self.kept, Kept::Writer(_))
+    }
+
+    /// Opens the store beside this, to be read on.
+    pub(crate) fn follow(&self, options: Options) -> Result<Follower, Failure> {
+        self.opening.follow(&self.path, options)
     }
 
     /// The store as it is now.

@@ -1,6 +1,6 @@
 //! The store as a whole: `duramen store init`, `info`, `backup`, `checkpoint`, `compact`, `verify`, `repair`, `upgrade`.
 
-use super::{handle::Handle, listing::several};
+use super::{elsewhere, handle::Handle, listing::several};
 use crate::{
     context::Outcome,
     failure::{Failure, FAILED},
@@ -126,6 +126,7 @@ pub(crate) struct Backup {
 
 pub(crate) fn backup(handle: &Handle, backup: &Backup) -> Outcome {
     handle.refuse_if_pack()?;
+    elsewhere::refuse(handle.path(), "`store backup`")?;
     let mut steps = Steps::new("copying the store");
     let made = duramen_store::Store::backup(
         handle.path(),
@@ -148,6 +149,7 @@ pub(crate) fn backup(handle: &Handle, backup: &Backup) -> Outcome {
 pub(crate) fn repair(handle: &Handle) -> Outcome {
     handle.refuse_if_read_only()?;
     handle.refuse_if_pack()?;
+    elsewhere::refuse(handle.path(), "`store repair`")?;
     let Some(done) = duramen_store::Store::repair(handle.path(), handle.wait())? else {
         return handle.say(&json!({ "repaired": false }), "nothing is wrong with its log");
     };
@@ -168,6 +170,7 @@ pub(crate) fn repair(handle: &Handle) -> Outcome {
 
 pub(crate) fn upgrade(handle: &Handle) -> Outcome {
     handle.refuse_if_read_only()?;
+    elsewhere::refuse(handle.path(), "`store upgrade`")?;
     handle.needs_store()?;
     let carried = duramen_store_legacy::upgrade(handle.path())?;
     let json = json!({ "upgraded": carried.is_some(), "nodes": carried.map(|carried| carried.nodes) });

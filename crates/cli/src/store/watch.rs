@@ -4,7 +4,7 @@ use super::{handle::Handle, interrupt, listing::Lines, moment};
 use crate::{context::Outcome, failure::Failure};
 use clap::Args;
 use duramen_base::clock;
-use duramen_store::{ChangeKind, Follower, Options, Part, Primitive};
+use duramen_store::{ChangeKind, Options, Part, Primitive};
 use serde_json::json;
 use std::{ops::ControlFlow, process::ExitCode, sync::Arc, time::Duration};
 
@@ -32,7 +32,7 @@ pub(crate) struct Watch {
 
 pub(crate) fn run(handle: &Handle, watch: &Watch) -> Outcome {
     handle.refuse_if_pack()?;
-    let follower = Arc::new(Follower::open(handle.path(), Options::default())?);
+    let follower = Arc::new(handle.follow(Options::default())?);
     let branch = handle.branch_name(&follower.store()?)?;
     let part = Part {
         primitive: watch.kind,

@@ -70,6 +70,8 @@ pub(crate) struct Writer {
 /// Why a log takes no more records.
 enum Stopped {
     Closed,
+    /// By another writer, and by which.
+    Fenced(String),
     /// The text of the first error.
     Failed(String),
 }
@@ -513,6 +515,7 @@ impl Core {
     #[cold]
     fn refusal(&self) -> LogError {
         let first = match &*self.stopped.lock() {
+            Some(Stopped::Fenced(by)) => return LogError::Fenced { by: by.clone() },
             Some(Stopped::Failed(first)) => first.clone(),
             Some(Stopped::Closed) => "it was closed".to_owned(),
             None => "it is being closed".to_owned(),
@@ -528,6 +531,7 @@ impl Core {
     #[cold]
     pub(crate) fn poison(&self, error: LogError) -> LogError {
         self.stop(|| match &error {
+            LogError::Fenced { by } => Stopped::Fenced(by.clone()),
             LogError::Poisoned { first } => Stopped::Failed(first.clone()),
             error => Stopped::Failed(error.to_string()),
         });

@@ -38,6 +38,14 @@ pub enum LogError {
         /// The last version that is there without it.
         after: u64,
     },
+    /// Another writer has taken the store over. Nothing that was not acknowledged before is acknowledged any more.
+    #[error(
+        "another writer has taken the store over: {by}; nothing more is written here: open it again to take it back"
+    )]
+    Fenced {
+        /// Who.
+        by: String,
+    },
     /// A later version of this program wrote the log.
     #[error(
         "log segment {segment} has format version {version}, and this program knows up to {known}: it is from the future; open the store with the program that wrote it, or a later one"
@@ -82,10 +90,22 @@ pub enum LogError {
     },
 }
 
+/// What a [`LogDirectory`](super::LogDirectory) and its files say, inside of an [`io::Error`], when another writer has
+/// taken the log over: see [`LogError::Fenced`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("another writer has taken the log over: {by}")]
+pub struct Fenced {
+    /// Who.
+    pub by: String,
+}
+
 impl LogError {
     /// Names the action and the file of an error of the operating system.
     pub(crate) fn io(action: &'static str, file: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::Io { action, file: file.into(), source }
+        move |source| match source.get_ref().and_then(|inner| inner.downcast_ref::<Fenced>()) {
+            Some(Fenced { by }) => Self::Fenced { by: by.clone() },
+            None => Self::Io { action, file: file.into(), source },
+        }
     }
 
     pub(crate) fn damaged(segment: u64, offset: u64, reason: impl Into<String>) -> Self {

@@ -75,7 +75,7 @@ fn moment(path: &Path, options: &Options) -> Result<(Engine, ReadTo), StoreError
     }
     let nodes: Arc<dyn NodeStore> = Arc::new(SegmentNodeStore::open(&nodes_path, true)?);
     let log = open_log(&path.join(folder::LOG_FOLDER), &*nodes, options)?;
-    let parts = Parts { nodes: nodes.clone(), log, path: Some(path), lock: None };
+    let parts = Parts::in_folder(nodes.clone(), log, path);
     let opened = assemble_to_tail(parts, options.clone())?;
     if SegmentNodeStore::open(&nodes_path, true)?.manifest()? != nodes.manifest()? {
         let what = "reading between two checkpoints of the process that writes";

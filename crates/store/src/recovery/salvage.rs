@@ -25,7 +25,7 @@ use crate::options::Options;
 
 /// Versions that are left out, so that none of those that were lost is given again: a log that was not released yet has
 /// fewer.
-const VERSIONS_LEFT_OUT: u32 = u32::MAX;
+pub(crate) const VERSIONS_LEFT_OUT: u32 = u32::MAX;
 /// Where the new log is made.
 const NEW_LOG: &str = "log.new";
 /// What the old one is called after.
@@ -71,7 +71,7 @@ pub(crate) fn repair(path: &Path, wait: Duration) -> Result<Option<Repaired>, St
     let (forest, start) = from_manifest(nodes, &manifest, more.as_ref(), &options)?;
     let position = Position { after: start.version, needed };
     let LogOptions { segment_bytes, sync_every } = LogOptions::default();
-    let backing = Backing::Stored { path: Some(path.to_owned()), _lock: Some(lock) };
+    let backing = Backing::Stored { path: Some(path.to_owned()), _guard: Some(Box::new(lock)) };
     let mut engine = Engine::new(options, forest, backing, start);
     let (damage, known, last_segment) = match log_path.is_dir() {
         true => {

@@ -1,0 +1,88 @@
+//! The S3 server of the tests: a process of its own for each test that asks for one, with its data in a folder.
+
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use duramen_base::clock;
+use duramen_store_s3::object_store::aws::AmazonS3Builder;
+use duramen_store_s3::object_store::{ObjectStore, RetryConfig};
+
+pub(crate) const KEY: &str = "testkey";
+pub(crate) const SECRET: &str = "testsecret";
+const BUCKET: &str = "bucket";
+
+/// A server that is killed with this.
+pub(crate) struct Server {
+    process: Child,
+    address: String,
+    _folder: tempfile::TempDir,
+}
+
+impl Server {
+    /// None if `DURAMEN_VERSITYGW` does not name the program: `make test-store-s3` does.
+    pub(crate) fn start() -> Option<Self> {
+        let Some(program) = std::env::var_os("DURAMEN_VERSITYGW") else {
+            println!("DURAMEN_VERSITYGW is not set: `make test-store-s3` does this with a server");
+            return None;
+        };
+        let folder = tempfile::tempdir().unwrap();
+        // A folder of the top is a bucket.
+        std::fs::create_dir(folder.path().join(BUCKET)).unwrap();
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+        let process = Command::new(program)
+            .args(["-a", KEY, "-s", SECRET, "-p", &address, "-q", "posix"])
+            .arg(folder.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let server = Self { process, address, _folder: folder };
+        let begin = clock::now();
+        while TcpStream::connect(&server.address).is_err() {
+            assert!(begin.elapsed() < Duration::from_secs(20), "the server does not start");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Some(server)
+    }
+
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// A client that goes straight to it.
+    pub(crate) fn client(&self) -> Arc<dyn ObjectStore> {
+        client(&self.address)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// A client of an S3 server, or of a proxy before one.
+pub(crate) fn client(address: &str) -> Arc<dyn ObjectStore> {
+    client_with(address, Duration::from_secs(10))
+}
+
+pub(crate) fn client_with(address: &str, timeout: Duration) -> Arc<dyn ObjectStore> {
+    use duramen_store_s3::object_store::{aws::AmazonS3ConfigKey, ClientConfigKey};
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let timeout = format!("{}ms", timeout.as_millis());
+    let store = AmazonS3Builder::new()
+        .with_endpoint(format!("http://{address}"))
+        .with_allow_http(true)
+        .with_region("us-east-1")
+        .with_bucket_name(BUCKET)
+        .with_access_key_id(KEY)
+        .with_secret_access_key(SECRET)
+        .with_retry(RetryConfig { max_retries: 0, ..RetryConfig::default() })
+        .with_config(AmazonS3ConfigKey::Client(ClientConfigKey::Timeout), timeout)
+        .build()
+        .unwrap();
+    Arc::new(store)
+}
