@@ -10,6 +10,8 @@
     reason = "a program that is run by hand, on helpers of tests"
 )]
 
+#[path = "../tests/it/client.rs"]
+mod client;
 #[path = "../tests/it/proxy.rs"]
 mod proxy;
 #[path = "../tests/it/server.rs"]
@@ -25,8 +27,9 @@ use duramen_store_s3::object_store::path::Path as Key;
 use duramen_store_s3::object_store::{ObjectStore, PutMode, PutOptions};
 use duramen_store_s3::{open_on, LogPlace, RemoteOptions};
 
+use client::client;
 use proxy::{Fault, Proxy};
-use server::{client, Server};
+use server::Server;
 
 fn options() -> Options {
     Options { durability: Durability::Strict, ..Options::default() }

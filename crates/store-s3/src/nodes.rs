@@ -271,6 +271,11 @@ impl NodeStore for BucketNodes {
         Ok(deleted)
     }
 
+    /// A look at each node would be a request for each block of a table.
+    fn tells_sizes(&self) -> bool {
+        false
+    }
+
     fn stats(&self) -> NodeStoreStats {
         NodeStoreStats { bytes: size_of(&self.database.db.manifest()) }
     }

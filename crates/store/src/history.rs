@@ -115,10 +115,11 @@ impl Store {
     /// ```
     ///
     /// # Errors
-    /// When there is no such branch, a limit is 0 or too short, or nothing can be written.
+    /// When there is no such branch, a limit is 0 or too short, bytes are to be limited where nodes have no size of their own
+    /// (object storage), or nothing can be written.
     pub fn keep_history(&self, branch: &str, keep: Option<Keep>) -> Result<(), StoreError> {
         if let Some(keep) = &keep {
-            keep.check()?;
+            keep.check(self.engine().forest().store().tells_sizes())?;
         }
         self.engine().change_branches(self.durability(), |registry| {
             let id = registry.named(branch)?.id();

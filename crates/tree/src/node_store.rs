@@ -92,6 +92,11 @@ pub trait NodeStore: Send + Sync {
         0
     }
 
+    /// Whether [`bytes_of`](Self::bytes_of) knows what nodes take that are kept on a disk.
+    fn tells_sizes(&self) -> bool {
+        true
+    }
+
     /// Bytes that nodes take where they are kept; those that are not there take none.
     fn bytes_of(&self, _nodes: &[NodeId]) -> u64 {
         0

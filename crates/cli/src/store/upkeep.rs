@@ -28,7 +28,8 @@ pub(crate) fn info(handle: &Handle) -> Outcome {
     handle.read(|store| {
         let info = store.info();
         let branch = handle.branch_name(store)?;
-        let disk = disk_bytes(handle.path());
+        // What a bucket holds is told by the tables: nothing lists it.
+        let disk = (!elsewhere::is_url(handle.path())).then(|| disk_bytes(handle.path()));
         if handle.json {
             output::json(&json!({
                 "path": handle.path(),
@@ -47,7 +48,7 @@ pub(crate) fn info(handle: &Handle) -> Outcome {
                 ("branches", info.branches.to_string()),
                 ("branch", branch),
                 ("nodes", output::bytes(info.node_bytes)),
-                ("on disk", output::bytes(disk)),
+                ("on disk", disk.map_or_else(|| "-".to_owned(), output::bytes)),
             ]));
         }
         Ok(ExitCode::SUCCESS)

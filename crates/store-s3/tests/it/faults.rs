@@ -15,8 +15,9 @@ use duramen_store_s3::object_store::ObjectStore;
 use duramen_store_s3::{open_on, RemoteOptions};
 use real::{Durability, Options, Scope as _, Store, StoreError};
 
+use crate::client::{client, client_with};
 use crate::proxy::{Fault, Proxy};
-use crate::server::{client, client_with, Server};
+use crate::server::Server;
 
 /// A request is given up after this, and everything after that.
 const REQUEST_TIMEOUT: Duration = Duration::from_millis(400);

@@ -8,8 +8,9 @@ use std::time::Duration;
 use duramen_store_s3::{open, open_on, RemoteError, RemoteOptions};
 use real::{Durability, Options, Scope as _, Store, StoreError};
 
+use crate::client::client;
 use crate::places::fresh;
-use crate::server::{client, Server};
+use crate::server::Server;
 
 const URL_VARIABLE: &str = "DURAMEN_TEST_FENCED";
 
@@ -57,6 +58,35 @@ fn whoever_was_taken_over_is_refused_and_says_so() {
     new.checkpoint().unwrap();
     drop(new);
     assert_eq!(last(&open(&url, options(), RemoteOptions::default()).unwrap()), 3);
+}
+
+#[test]
+fn reads_of_whoever_was_taken_over_are_right_or_refused() {
+    let url = fresh("fenced-reads");
+    let store = open(&url, options(), RemoteOptions::default()).unwrap();
+    let pairs: Vec<_> =
+        (1..=2000_i64).map(|number| (format!("{number:08}"), real::Value::from(number))).collect();
+    store.branch("main").unwrap().kv().put_many(pairs).unwrap();
+    store.close().unwrap();
+    drop(store);
+    // No node stays in memory, and it looks often who writes.
+    let cold = Options { memory_bytes: 1, ..options() };
+    let remote = RemoteOptions { look_every: Duration::from_millis(100), ..RemoteOptions::default() };
+    let old = open(&url, cold, remote).unwrap();
+    assert_eq!(last(&old), 2000);
+    let new = open(&url, options(), RemoteOptions::default()).unwrap();
+    let begin = duramen_base::clock::now();
+    let error = loop {
+        match try_last(&old) {
+            Ok(found) => assert_eq!(found, 2000),
+            Err(error) => break error,
+        }
+        assert!(begin.elapsed() < Duration::from_secs(30), "it reads on and on");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert!(matches!(error, StoreError::Fenced { .. }), "{error}");
+    assert!(error.to_string().contains("another writer has taken the store over"), "{error}");
+    assert_eq!(last(&new), 2000);
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod shim;
 pub use shim::{Follower, Store};
 
 mod attacks;
+mod client;
 mod faults;
 mod fencing;
 mod places;

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use duramen_store_s3::{exists, follow, open, LogPlace, RemoteError, RemoteOptions, TakeOver};
-use real::{Durability, Options, Scope as _, Store, StoreError};
+use real::{Durability, Keep, Options, Scope as _, Store, StoreError};
 
 /// A place that no other test has.
 pub(crate) fn fresh(name: &str) -> String {
@@ -41,6 +41,22 @@ fn a_store_that_is_not_there_is_not_made_by_a_reader() {
     assert!(!exists(&url, &remote).unwrap());
     drop(open(&url, options(), remote.clone()).unwrap());
     assert!(exists(&url, &remote).unwrap());
+}
+
+/// A limit that cannot be held is refused, not passed over.
+#[test]
+fn a_history_is_limited_by_what_is_known_of_it() {
+    let store = open(&fresh("history"), options(), RemoteOptions::default()).unwrap();
+    let error = store.keep_history("main", Some(Keep::each_commit().bytes(1 << 20))).unwrap_err();
+    assert!(matches!(error, StoreError::InvalidInput { .. }), "{error}");
+    assert!(error.to_string().contains("limit versions, or how far back"), "{error}");
+    assert_eq!(store.branch("main").unwrap().history().unwrap().keep, None);
+    store.keep_history("main", Some(Keep::each_commit().versions(2))).unwrap();
+    for number in 0..9 {
+        put(&store, "k", number);
+    }
+    let kept = store.branch("main").unwrap().history().unwrap().states;
+    assert!((1..=3).contains(&kept.len()), "{kept:?}");
 }
 
 #[test]

@@ -2,16 +2,13 @@
 
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::time::Duration;
 
 use duramen_base::clock;
-use duramen_store_s3::object_store::aws::AmazonS3Builder;
-use duramen_store_s3::object_store::{ObjectStore, RetryConfig};
 
 pub(crate) const KEY: &str = "testkey";
 pub(crate) const SECRET: &str = "testsecret";
-const BUCKET: &str = "bucket";
+pub(crate) const BUCKET: &str = "bucket";
 
 /// A server that is killed with this.
 pub(crate) struct Server {
@@ -50,11 +47,6 @@ impl Server {
     pub(crate) fn address(&self) -> &str {
         &self.address
     }
-
-    /// A client that goes straight to it.
-    pub(crate) fn client(&self) -> Arc<dyn ObjectStore> {
-        client(&self.address)
-    }
 }
 
 impl Drop for Server {
@@ -62,27 +54,4 @@ impl Drop for Server {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
-}
-
-/// A client of an S3 server, or of a proxy before one.
-pub(crate) fn client(address: &str) -> Arc<dyn ObjectStore> {
-    client_with(address, Duration::from_secs(10))
-}
-
-pub(crate) fn client_with(address: &str, timeout: Duration) -> Arc<dyn ObjectStore> {
-    use duramen_store_s3::object_store::{aws::AmazonS3ConfigKey, ClientConfigKey};
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let timeout = format!("{}ms", timeout.as_millis());
-    let store = AmazonS3Builder::new()
-        .with_endpoint(format!("http://{address}"))
-        .with_allow_http(true)
-        .with_region("us-east-1")
-        .with_bucket_name(BUCKET)
-        .with_access_key_id(KEY)
-        .with_secret_access_key(SECRET)
-        .with_retry(RetryConfig { max_retries: 0, ..RetryConfig::default() })
-        .with_config(AmazonS3ConfigKey::Client(ClientConfigKey::Timeout), timeout)
-        .build()
-        .unwrap();
-    Arc::new(store)
 }

@@ -65,7 +65,8 @@ impl Keep {
         self.every == Every::Commit
     }
 
-    pub(crate) fn check(&self) -> Result<(), StoreError> {
+    /// `tells_sizes` says whether what states hold is known.
+    pub(crate) fn check(&self, tells_sizes: bool) -> Result<(), StoreError> {
         let refuse = |reason: &str| {
             Err(StoreError::InvalidInput { what: "such a history", reason: reason.to_owned() })
         };
@@ -77,6 +78,11 @@ impl Keep {
         }
         if self.versions == Some(0) || self.age_ms == Some(0) || self.bytes == Some(0) {
             return refuse("a limit of 0 keeps nothing; turn the history off instead");
+        }
+        if self.bytes.is_some() && !tells_sizes {
+            return refuse(
+                "this store does not know what a state takes in its bucket; limit versions, or how far back",
+            );
         }
         Ok(())
     }

@@ -41,6 +41,31 @@ fn only_a_write_makes_a_store() {
     assert!(shell.home().join("store").is_dir());
 }
 
+/// What a build without object storage says. With it, `tests/s3` has the rest.
+#[cfg(not(feature = "s3"))]
+#[test]
+fn a_store_at_a_url_is_refused_by_a_build_without_object_storage() {
+    let shell = Shell::new();
+    for url in ["s3://bucket/trees", "gs://bucket/trees", "az://container/trees", "file:///nowhere/trees"] {
+        for arguments in
+            [&["kv", "put", "k", "v"][..], &["kv", "get", "k"], &["init"], &["branch", "list"], &["info"]]
+        {
+            let error = shell.fails(2, &[arguments, &["--at", url]].concat());
+            assert!(
+                error.contains(url) && error.contains("this build cannot reach"),
+                "{arguments:?}: {error}"
+            );
+            assert!(
+                error.contains("packages can") && error.contains("--features s3"),
+                "{arguments:?}: {error}"
+            );
+        }
+    }
+    let made: Vec<_> =
+        fs::read_dir(shell.beside(".")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(made.iter().all(|name| name == "home" || name == "data"), "{made:?}");
+}
+
 #[test]
 fn a_store_lies_where_it_is_told() {
     let shell = Shell::new();
