@@ -1,12 +1,14 @@
 //! Leases: who holds which branch, and until when.
 
 use crate::{
+    agreed::Agreed,
     branch::Branch,
     capacity::Capacity,
     doors::Holder,
     engine::Engine,
     error::{EngineError, GenerationError, LeaseError, DAYS_MAX},
     history::branching,
+    source::history::Target,
     journal::LeaseRecord,
     lineage::From,
     model::{AdministratorUrl, BranchView, CreateBranch, DiskUse, ProtectBranch, RenewBranch},
@@ -64,14 +66,29 @@ impl Engine {
             policy: request.policy.unwrap_or_default(),
             limit: request.wait_ms.map_or(WAIT_DEFAULT, Duration::from_millis).min(WAIT_MAX),
             boot: shared.boot.clone(),
-            source: request.source,
-            name: request.name,
+            id: None,
+            source: request.source.clone(),
+            name: request.name.clone(),
             holder: holder.cloned(),
             capacity: Capacity::default(),
         };
         if let Some(name) = &wanted.name {
             names::check("branch", name)?;
         }
+        let mut wanted = wanted;
+        let agreed = Agreed::on(shared, &mut wanted).await?;
+        let leased = self.create_wanted(holder, request, (from, target), wanted).await;
+        agreed.keep(leased).await
+    }
+
+    async fn create_wanted(
+        self: &Arc<Self>,
+        holder: Option<&Holder>,
+        request: CreateBranch,
+        (from, target): (Option<From>, Option<Target>),
+        wanted: Wanted,
+    ) -> Result<BranchView, EngineError> {
+        let shared = &self.shared;
         if shared.writes_are_due() {
             shared.measure_capacity();
             if shared.environment.store.lost_writes().is_some() {
@@ -300,6 +317,9 @@ pub(crate) fn named(mut details: serde_json::Value, by: Option<&Holder>) -> serd
 impl Shared {
     pub(crate) fn retire(&self, ended: &Ended) {
         ended.branch.retire();
+        if let Some(names) = self.names.get() {
+            names.ended(&ended.name, &ended.id);
+        }
         self.wake.wake();
     }
 

@@ -1,0 +1,30 @@
+//! A fleet: daemons on several machines that agree by etcd on who is there and who has which name.
+//!
+//! | module | what it is for |
+//! | --- | --- |
+//! | [`address`] | where etcd is, as users write it |
+//! | [`etcd`] | etcd, asked with deadlines |
+//! | [`record`] | what is stored, under which key |
+//! | [`view`] | what a node has seen of the fleet, and what follows from it |
+//! | [`member`] | being a node: registered, fenced, drained |
+//! | [`names`] | names: claimed, confirmed, freed, reconciled |
+//! | [`authority`] | the certificates by which nodes know one another |
+//!
+//! How it works, and what it promises, is in `docs/design/fleet.md`; the invariants FL-1 to FL-12 that comments and tests name are
+//! there. Without the feature `etcd` this crate is empty.
+#![deny(rustdoc::broken_intra_doc_links)]
+
+#[cfg(feature = "etcd")]
+pub mod address;
+#[cfg(feature = "etcd")]
+pub mod authority;
+#[cfg(feature = "etcd")]
+pub mod etcd;
+#[cfg(feature = "etcd")]
+pub mod member;
+#[cfg(feature = "etcd")]
+pub mod names;
+#[cfg(feature = "etcd")]
+pub mod record;
+#[cfg(feature = "etcd")]
+pub mod view;

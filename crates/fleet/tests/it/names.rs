@@ -1,0 +1,206 @@
+//! Names: given once, for two writes, and neither leaked nor lost.
+
+use crate::bed::{registered, until, Bed, Held, GRACE};
+use duramen_fleet::{
+    names::{ClaimError, Reconciled},
+    view::NodeState,
+};
+use std::{sync::Arc, time::Duration};
+
+const SOON: Duration = Duration::from_secs(5);
+
+/// FL-1: of many claims of a name on several nodes one succeeds, and the others are told who has it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_is_given_once() {
+    let bed = Bed::new(3).await;
+    let nodes = [bed.node("a").await, bed.node("b").await, bed.node("c").await];
+    for name in ["x", "y", "z"] {
+        let mut claims = tokio::task::JoinSet::new();
+        for number in 0..60 {
+            let node = Arc::clone(&nodes[number % 3]);
+            claims.spawn(async move {
+                let id = format!("b-{number}");
+                (node.claim(name, &id, Some("s"), None).await, id)
+            });
+        }
+        let (mut given, mut held) = (Vec::new(), Vec::new());
+        while let Some(claim) = claims.join_next().await {
+            match claim.unwrap() {
+                (Ok(()), id) => given.push(id),
+                (Err(ClaimError::Held { record, .. }), _) => held.push(record.id),
+                (Err(error), id) => panic!("{id}: {error}"),
+            }
+        }
+        assert_eq!((given.len(), held.len()), (1, 59), "{given:?}");
+        assert!(held.iter().all(|id| *id == given[0]), "{held:?}");
+    }
+}
+
+/// FL-9: a hundred leases are two hundred writes, counted by etcd itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_is_two_writes() {
+    let bed = Bed::new(1).await;
+    let node = bed.node("a").await;
+    let (before, asked) = (bed.revision().await, node.writes());
+    for number in 0..100 {
+        let (name, id) = (format!("n-{number}"), format!("b-{number}"));
+        node.claim(&name, &id, Some("s"), Some("t-1")).await.unwrap();
+        node.confirm(&name, &id).await.unwrap();
+        node.ended(&name, &id);
+        assert!(node.freed(&name, &id, SOON).await);
+    }
+    let (writes, asked) = (bed.revision().await - before, node.writes() - asked);
+    assert_eq!((writes, asked), (200, 200));
+    assert_eq!(bed.keys("names/").await, [""; 0]);
+}
+
+/// FL-4, FL-6: with etcd silent a claim is refused in time, and what it may have done is undone.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_answered_is_refused_and_leaks_nothing() {
+    let bed = Bed::new(3).await;
+    let node = bed.node("a").await;
+    node.claim("kept", "b-0", None, None).await.unwrap();
+    node.confirm("kept", "b-0").await.unwrap();
+    bed.hold(true);
+    let begin = std::time::Instant::now();
+    let error = node.claim("x", "b-1", None, None).await.expect_err("nobody answers");
+    assert!(matches!(error, ClaimError::Etcd { .. } | ClaimError::NotMember { .. }), "{error}");
+    assert!(begin.elapsed() < Duration::from_secs(8), "{:?}", begin.elapsed());
+    // The end of a branch needs no etcd, and is told later.
+    node.ended("kept", "b-0");
+    assert!(!node.freed("kept", "b-0", Duration::from_millis(300)).await);
+    until("the fence is over", async || {
+        matches!(node.claim("y", "b-2", None, None).await, Err(ClaimError::NotMember { .. }))
+    })
+    .await;
+    bed.hold(false);
+    registered(&node).await;
+    until("all is freed", async || node.to_free() == 0 && bed.keys("names/").await.is_empty()).await;
+    node.claim("x", "b-3", None, None).await.unwrap();
+}
+
+/// FL-6: who asked goes away in the middle of a claim.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_that_nobody_waits_for_is_freed() {
+    let bed = Bed::new(1).await;
+    let node = bed.node("a").await;
+    for pause in 0..20 {
+        let id = format!("b-{pause}");
+        let claim = node.claim("x", &id, None, None);
+        if tokio::time::timeout(Duration::from_micros(100 * pause), claim).await.is_ok_and(|claim| claim.is_ok()) {
+            node.ended("x", &id);
+        }
+        until("it is freed", async || node.to_free() == 0 && bed.keys("names/").await.is_empty()).await;
+    }
+}
+
+/// FL-2, FL-5: names of a node that is gone are kept for it, then given to others; on its return its branch is kept under
+/// another name, and those whose names were not given away get theirs back.
+#[tokio::test(flavor = "multi_thread")]
+async fn names_of_a_dead_node_are_free_after_its_grace() {
+    let bed = Bed::new(1).await;
+    let (a, b) = (bed.node("a").await, bed.node("b").await);
+    for (name, id) in [("x", "b-1"), ("y", "b-2")] {
+        a.claim(name, id, Some("s"), None).await.unwrap();
+        a.confirm(name, id).await.unwrap();
+    }
+    a.abandon();
+    let died = std::time::Instant::now();
+    until("it is unreachable", async || b.view().state("a") == NodeState::Unreachable).await;
+    assert!(died.elapsed() < Duration::from_millis(6500), "{:?}", died.elapsed());
+    let refused = b.claim("x", "b-3", None, None).await.expect_err("it is kept");
+    assert!(matches!(&refused, ClaimError::Held { record, state: NodeState::Unreachable, .. } if record.id == "b-1"));
+    until("it is lost", async || b.view().state("a") == NodeState::Lost).await;
+    assert!(died.elapsed() >= GRACE);
+    b.claim("x", "b-3", None, None).await.unwrap();
+    b.confirm("x", "b-3").await.unwrap();
+
+    let back = bed.node("a").await;
+    let held = Held::of(&[("x", "b-1"), ("y", "b-2")]);
+    let done = back.reconcile(&held).await.unwrap();
+    assert_eq!((done.claimed.len(), done.freed.len(), done.renamed.len()), (0, 0, 1), "{done:?}");
+    let other = &done.renamed[0].1;
+    assert_eq!(held.names(), [other.as_str(), "y"]);
+    assert_eq!(back.find("x").await.unwrap().unwrap().id, "b-3", "nobody takes it from who was given it");
+    assert_eq!(back.find("y").await.unwrap().unwrap().id, "b-2");
+    assert_eq!(back.find(other).await.unwrap().unwrap().id, "b-1");
+    until("the watch shows it", async || back.view().name(other).is_some()).await;
+    assert_eq!(back.reconcile(&held).await.unwrap(), Reconciled::default());
+}
+
+/// FL-5: a takeover that was decided on what is no longer so changes nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_returns_at_the_last_moment_keeps_its_names() {
+    let bed = Bed::new(1).await;
+    let (a, b) = (bed.node("a").await, bed.node("b").await);
+    a.claim("x", "b-1", None, None).await.unwrap();
+    a.confirm("x", "b-1").await.unwrap();
+    a.abandon();
+    until("it is lost", async || b.view().state("a") == NodeState::Lost).await;
+    // The other sees nothing any more: to it the node is lost for good.
+    b.abandon();
+    let _back = bed.node("a").await;
+    let claim = b.claim("x", "b-2", None, None).await.expect_err("the node is there");
+    assert!(matches!(claim, ClaimError::Held { .. } | ClaimError::Etcd { .. } | ClaimError::NotMember { .. }), "{claim}");
+    assert_eq!(bed.node("c").await.find("x").await.unwrap().unwrap().id, "b-1");
+}
+
+/// FL-3, FL-6: an etcd that lost everything costs no branch; a claim without a branch is freed.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_empty_etcd_is_filled_again_from_what_nodes_hold() {
+    let bed = Bed::new(1).await;
+    let a = bed.node("a").await;
+    a.claim("x", "b-1", None, None).await.unwrap();
+    a.confirm("x", "b-1").await.unwrap();
+    let options = etcd_client::DeleteOptions::new().with_prefix();
+    bed.client().await.delete("/", Some(options)).await.unwrap();
+    let held = Held::of(&[("x", "b-1")]);
+    until("it is registered again", async || {
+        a.view().name("x").is_none() && a.reconcile(&held).await.is_ok_and(|done| done.claimed == ["x"])
+    })
+    .await;
+    assert_eq!(held.names(), ["x"]);
+    assert_eq!(a.find("x").await.unwrap().unwrap().id, "b-1");
+    // What a killed process had claimed and not written down.
+    a.claim("orphan", "b-9", None, None).await.unwrap();
+    a.abandon();
+    let back = bed.node("a").await;
+    until("the orphan is seen", async || back.view().name("orphan").is_some()).await;
+    assert_eq!(back.reconcile(&held).await.unwrap().freed, ["orphan"]);
+    assert!(back.freed("orphan", "b-9", SOON).await);
+    assert_eq!(bed.keys("names/").await, ["x"]);
+}
+
+/// FL-6: reconciling beside creates and ends frees none of them, and loses none.
+#[tokio::test(flavor = "multi_thread")]
+async fn reconciling_beside_creates_takes_nothing_from_them() {
+    let bed = Bed::new(1).await;
+    let a = bed.node("a").await;
+    let held = Arc::new(Held::default());
+    let creates = {
+        let (a, held) = (Arc::clone(&a), Arc::clone(&held));
+        tokio::spawn(async move {
+            for number in 0..200 {
+                let (name, id) = (format!("n-{number}"), format!("b-{number}"));
+                a.claim(&name, &id, None, None).await.unwrap();
+                held.0.lock().unwrap().extend(Held::of(&[(&name, &id)]).0.into_inner().unwrap());
+                a.confirm(&name, &id).await.unwrap();
+                if number % 2 == 0 {
+                    held.0.lock().unwrap().retain(|local| local.id != id);
+                    a.ended(&name, &id);
+                }
+            }
+        })
+    };
+    while !creates.is_finished() {
+        let done = a.reconcile(&*held).await.unwrap();
+        assert_eq!((done.freed, done.renamed), (Vec::new(), Vec::new()));
+    }
+    creates.await.unwrap();
+    until("what ended is freed", async || a.to_free() == 0).await;
+    let mut names = bed.keys("names/").await;
+    let mut expected = held.names();
+    names.sort();
+    expected.sort();
+    assert_eq!(names, expected);
+}
