@@ -75,7 +75,7 @@ impl Etcd {
         Ok(Arc::new(Etcd { keys, address, access, client: RwLock::new(None), writes: AtomicU64::new(0) }))
     }
 
-    /// How many transactions that write it was asked for and answered.
+    /// How many transactions wrote to names, as far as they were answered.
     pub(crate) fn writes(&self) -> u64 {
         self.writes.load(Ordering::Relaxed)
     }
@@ -140,7 +140,12 @@ impl Etcd {
     /// A transaction. Where it fails, what is there is got by its `or_else`.
     pub(crate) async fn txn(&self, txn: Txn) -> Result<TxnResponse, EtcdError> {
         let mut kv = self.client().await?.kv_client();
-        let answer = self.within(kv.txn(txn)).await?;
+        self.within(kv.txn(txn)).await
+    }
+
+    /// A transaction that writes to a name if it succeeds: those are counted (FL-9).
+    pub(crate) async fn txn_of_name(&self, txn: Txn) -> Result<TxnResponse, EtcdError> {
+        let answer = self.txn(txn).await?;
         if answer.succeeded() {
             self.writes.fetch_add(1, Ordering::Relaxed);
         }

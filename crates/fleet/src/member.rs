@@ -152,12 +152,17 @@ impl Fleet {
         }
     }
 
-    /// Takes part no more, without telling anybody, as a process that was killed: for tests.
-    #[doc(hidden)]
-    pub fn abandon(&self) {
+    /// Takes part no more, without telling anybody: another process of this home goes on as the same node.
+    pub fn hand_over(&self) {
         for task in self.tasks.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
             task.abort();
         }
+    }
+
+    /// The fleet's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.settings.etcd.fleet
     }
 
     /// The node's name.
@@ -205,7 +210,7 @@ impl Fleet {
         self.registered.subscribe()
     }
 
-    /// How many transactions that write etcd was asked for.
+    /// How many transactions wrote to names: two a lease (FL-9).
     #[must_use]
     pub fn writes(&self) -> u64 {
         self.etcd.writes()

@@ -185,7 +185,7 @@ impl Fleet {
                 TxnOp::get(drain.clone(), None),
             ]);
             over = vec![Compare::create_revision(key.clone(), CompareOp::Equal, 0)];
-            let answer = match self.etcd.txn(txn).await {
+            let answer = match self.etcd.txn_of_name(txn).await {
                 Ok(answer) if answer.succeeded() => return Ok(registration.number),
                 Ok(answer) => answer,
                 Err(source) if begin.elapsed() >= CLAIM_LIMIT => {
@@ -426,7 +426,7 @@ impl Fleet {
             ])
             .and_then([TxnOp::put(key.clone(), json(&record), None)])
             .or_else([TxnOp::get(key, None), TxnOp::get(own, None)]);
-        let answer = self.etcd.txn(txn).await.map_err(|source| ClaimError::Etcd { source })?;
+        let answer = self.etcd.txn_of_name(txn).await.map_err(|source| ClaimError::Etcd { source })?;
         if answer.succeeded() {
             return Ok(Again::Claimed);
         }
@@ -470,7 +470,7 @@ async fn free(etcd: &crate::etcd::Etcd, name: &str, id: &str, mut seen: Option<i
         let txn = Txn::new()
             .when([Compare::mod_revision(key.clone(), CompareOp::Equal, revision)])
             .and_then([TxnOp::delete(key.clone(), None)]);
-        if etcd.txn(txn).await?.succeeded() {
+        if etcd.txn_of_name(txn).await?.succeeded() {
             return Ok(());
         }
     }

@@ -128,6 +128,12 @@ impl Doors {
         self.console.as_deref()
     }
 
+    /// The tokens, for who follows them beside the doors.
+    #[cfg(feature = "fleet")]
+    pub(crate) fn shared_tokens(&self) -> Option<Arc<Tokens>> {
+        self.tokens.as_ref().ok().cloned()
+    }
+
     pub(crate) fn tokens(&self) -> Result<&Tokens, EngineError> {
         self.tokens.as_deref().map_err(EngineError::clone)
     }

@@ -41,6 +41,9 @@ enum Content {
         first: Option<Bytes>,
         rest: mpsc::Receiver<io::Result<Bytes>>,
     },
+    /// What another node says, as it comes.
+    #[cfg(feature = "fleet")]
+    Passed(hyper::body::Incoming),
 }
 
 impl Reply {
@@ -48,7 +51,7 @@ impl Reply {
     pub(crate) fn whole(&self) -> Option<&Bytes> {
         match &self.0 {
             Content::Whole(bytes) => Some(bytes),
-            Content::Lines { .. } | Content::Octets { .. } => None,
+            _ => None,
         }
     }
 }
@@ -72,16 +75,27 @@ impl Body for Reply {
                 Some(part) => Poll::Ready(Some(Ok(Frame::data(part)))),
                 None => rest.poll_recv(context).map(|part| part.map(|part| part.map(Frame::data))),
             },
+            #[cfg(feature = "fleet")]
+            Content::Passed(body) => {
+                Pin::new(body).poll_frame(context).map(|frame| frame.map(|frame| frame.map_err(io::Error::other)))
+            }
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(&self.0, Content::Whole(bytes) if bytes.is_empty())
+        match &self.0 {
+            Content::Whole(bytes) => bytes.is_empty(),
+            #[cfg(feature = "fleet")]
+            Content::Passed(body) => body.is_end_stream(),
+            _ => false,
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
             Content::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            #[cfg(feature = "fleet")]
+            Content::Passed(body) => body.size_hint(),
             Content::Lines { .. } | Content::Octets { .. } => SizeHint::default(),
         }
     }
@@ -145,6 +159,34 @@ pub(crate) fn octets(first: Bytes, rest: mpsc::Receiver<io::Result<Bytes>>) -> R
         response(StatusCode::OK, "application/octet-stream", Content::Octets { first: Some(first), rest });
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
+}
+
+/// What another node replied, as it comes.
+#[cfg(feature = "fleet")]
+pub(crate) fn passed(head: hyper::http::response::Parts, body: hyper::body::Incoming) -> Response<Reply> {
+    let mut response = Response::new(Reply(Content::Passed(body)));
+    *response.status_mut() = head.status;
+    pass_on(head.headers, response.headers_mut());
+    response
+}
+
+/// The same, once all of it is there.
+#[cfg(feature = "fleet")]
+pub(crate) fn passed_whole(head: hyper::http::response::Parts, body: Bytes) -> Response<Reply> {
+    let mut response = Response::new(Reply(Content::Whole(body)));
+    *response.status_mut() = head.status;
+    pass_on(head.headers, response.headers_mut());
+    response
+}
+
+/// The fields of a head but for those that are about its connection.
+#[cfg(feature = "fleet")]
+fn pass_on(from: hyper::HeaderMap, to: &mut hyper::HeaderMap) {
+    use hyper::header::{CONNECTION, CONTENT_LENGTH, DATE, TRANSFER_ENCODING};
+    to.extend(from);
+    for name in [CONNECTION, CONTENT_LENGTH, DATE, TRANSFER_ENCODING] {
+        to.remove(name);
+    }
 }
 
 /// A request that is not done, and why.

@@ -340,6 +340,14 @@ impl Tokens {
         Ok(found.grant())
     }
 
+    /// The token of that id, if it is alive.
+    #[cfg(feature = "fleet")]
+    pub(crate) fn with_id(&self, id: &str) -> Option<Arc<Token>> {
+        let kept = self.kept();
+        let found = kept.values().find(|kept| kept.token.id == id)?;
+        (!found.token.is_over(clock::utc_now())).then(|| Arc::clone(&found.token))
+    }
+
     /// What the holder of a token has for whom something else stands, if the token is alive and has the same secret.
     pub(crate) fn bound(&self, bond: &Bond) -> Option<Grant> {
         let kept = self.kept();

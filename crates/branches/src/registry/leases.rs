@@ -760,6 +760,7 @@ pub(super) fn view(lease: &Lease) -> BranchView {
             unlogged: if base.running { "empty" } else { "kept" }.to_owned(),
         }),
         existing: false,
+        node: None,
     }
 }
 

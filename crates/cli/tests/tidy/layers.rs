@@ -44,7 +44,11 @@ const LAYERS: &[(&str, &[&str])] = &[
             "experiment",
         ],
     ),
-    ("server", &["base", "postgres", "traces", "api", "client", "console", "mcp", "branches", "attachments"]),
+    ("fleet", &["base"]),
+    (
+        "server",
+        &["base", "postgres", "traces", "api", "client", "console", "mcp", "branches", "attachments", "fleet"],
+    ),
     ("rehearse", &["base", "measure", "postgres", "api", "client", "reports"]),
     (
         "lab",
@@ -90,6 +94,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "client",
             "mcp",
             "branches",
+            "fleet",
             "functions",
             "server",
             "reports",

@@ -30,7 +30,7 @@ async fn another_home_is_not_let_in_under_the_name_of_a_node() {
 async fn a_node_that_was_killed_is_back_before_its_lease_ends() {
     let bed = Bed::new(1).await;
     let a = bed.node("a").await;
-    a.abandon();
+    a.hand_over();
     let begin = std::time::Instant::now();
     let back = bed.node("a").await;
     assert!(begin.elapsed() < Duration::from_secs(4), "{:?}", begin.elapsed());

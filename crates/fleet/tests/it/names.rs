@@ -104,7 +104,7 @@ async fn names_of_a_dead_node_are_free_after_its_grace() {
         a.claim(name, id, Some("s"), None).await.unwrap();
         a.confirm(name, id).await.unwrap();
     }
-    a.abandon();
+    a.hand_over();
     let died = std::time::Instant::now();
     until("it is unreachable", async || b.view().state("a") == NodeState::Unreachable).await;
     assert!(died.elapsed() < Duration::from_millis(6500), "{:?}", died.elapsed());
@@ -135,10 +135,10 @@ async fn who_returns_at_the_last_moment_keeps_its_names() {
     let (a, b) = (bed.node("a").await, bed.node("b").await);
     a.claim("x", "b-1", None, None).await.unwrap();
     a.confirm("x", "b-1").await.unwrap();
-    a.abandon();
+    a.hand_over();
     until("it is lost", async || b.view().state("a") == NodeState::Lost).await;
     // The other sees nothing any more: to it the node is lost for good.
-    b.abandon();
+    b.hand_over();
     let _back = bed.node("a").await;
     let claim = b.claim("x", "b-2", None, None).await.expect_err("the node is there");
     assert!(matches!(claim, ClaimError::Held { .. } | ClaimError::Etcd { .. } | ClaimError::NotMember { .. }), "{claim}");
@@ -163,7 +163,7 @@ async fn an_empty_etcd_is_filled_again_from_what_nodes_hold() {
     assert_eq!(a.find("x").await.unwrap().unwrap().id, "b-1");
     // What a killed process had claimed and not written down.
     a.claim("orphan", "b-9", None, None).await.unwrap();
-    a.abandon();
+    a.hand_over();
     let back = bed.node("a").await;
     until("the orphan is seen", async || back.view().name("orphan").is_some()).await;
     assert_eq!(back.reconcile(&held).await.unwrap().freed, ["orphan"]);

@@ -21,7 +21,7 @@ fn branch(name: &str) -> BranchView {
         holder: None,
         disk: None,
         parent: None,
-        existing: false,
+        existing: false, node: None,
     }
 }
 

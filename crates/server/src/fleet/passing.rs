@@ -1,0 +1,251 @@
+//! Which node answers a request, and passing it on (FL-7).
+
+use super::{connections::unreachable, is_of_a_branch, who, Peers, Way, NAME_ELSEWHERE};
+use crate::{
+    api::Call,
+    caller::Caller,
+    reply::{self, Refusal},
+};
+use axum::body::Body;
+use bytes::Bytes;
+use duramen_api::{model::Policy, route::Op};
+use duramen_fleet::{authority::host_name, view::NodeState};
+use http_body_util::{BodyExt, Limited};
+use hyper::{
+    body::Incoming,
+    header::{HeaderName, HeaderValue, ACCEPT, CONTENT_TYPE, HOST},
+    Request, Response, StatusCode,
+};
+use serde::Deserialize;
+
+/// How often another node is tried, when a name has moved meanwhile.
+const TRIES: u32 = 3;
+/// The longest refusal that is looked into.
+const REFUSAL_MAX: usize = 64 << 10;
+/// What of a request's head is passed on.
+const PASSED: [HeaderName; 4] = [
+    ACCEPT,
+    CONTENT_TYPE,
+    HeaderName::from_static("idempotency-key"),
+    HeaderName::from_static("traceparent"),
+];
+
+/// Where a branch is.
+enum Place {
+    /// Here, or nowhere: this node answers.
+    Here,
+    /// On that node.
+    There(String),
+}
+
+/// What of a create says where it is done.
+#[derive(Deserialize)]
+struct Wanted {
+    name: Option<String>,
+    source: Option<String>,
+    from: Option<String>,
+    policy: Option<Policy>,
+}
+
+impl Peers {
+    /// Where a request that did not come from another node is answered, and the answer if that is elsewhere.
+    pub(crate) async fn way(&self, call: &Call<'_>, caller: &Caller, body: Body) -> Way {
+        let op = call.endpoint.op;
+        let way = match op {
+            Op::Branches => return Way::Answered(self.list(call, caller).await),
+            Op::CreateBranch => self.create(call, caller, body).await,
+            op if is_of_a_branch(op) => self.of_branch(call, caller, body).await,
+            _ => return Way::Here(body, None),
+        };
+        way.unwrap_or_else(|refusal| Way::Answered(Err(refusal)))
+    }
+
+    async fn of_branch(&self, call: &Call<'_>, caller: &Caller, body: Body) -> Result<Way, Refusal> {
+        let mut known = match self.place(call.name, true).await? {
+            Place::Here => return Ok(Way::Here(body, None)),
+            Place::There(node) => node,
+        };
+        // Bodies about branches are short (`BODY_MAX`): it can be sent again.
+        let bytes = call.collect(body).await?;
+        for _ in 0..TRIES {
+            let response = self.pass(&known, call, caller, Body::from(bytes.clone())).await?;
+            if response.status() != StatusCode::NOT_FOUND {
+                return Ok(Way::Answered(Ok(passed(response))));
+            }
+            // It was there, or the view is behind: etcd knows where it is now.
+            match self.place(call.name, false).await? {
+                Place::There(node) if node != known => known = node,
+                Place::There(_) => return Ok(Way::Answered(Ok(passed(response)))),
+                Place::Here => return Ok(Way::Here(Body::from(bytes), None)),
+            }
+        }
+        Err(moves(call.name))
+    }
+
+    async fn create(&self, call: &Call<'_>, caller: &Caller, body: Body) -> Result<Way, Refusal> {
+        let bytes = call.collect(body).await?;
+        // A body that is wrong is refused here.
+        let here = |bytes: Bytes| Way::Here(Body::from(bytes.clone()), Some(bytes));
+        let Ok(wanted) = serde_json::from_slice::<Wanted>(&bytes) else { return Ok(here(bytes)) };
+        for _ in 0..TRIES {
+            let Some(node) = self.node_for(&wanted).await? else { return Ok(here(bytes)) };
+            let response = self.pass(&node, call, caller, Body::from(bytes.clone())).await?;
+            if response.status() != StatusCode::CONFLICT {
+                return Ok(Way::Answered(Ok(passed(response))));
+            }
+            let (head, refusal) = response.into_parts();
+            let text = Limited::new(refusal, REFUSAL_MAX).collect().await;
+            let text = text.map_err(|error| unreachable(&node, "", error))?.to_bytes();
+            if !is_elsewhere(&text) {
+                return Ok(Way::Answered(Ok(reply::passed_whole(head, text))));
+            }
+        }
+        Err(moves(wanted.name.as_deref().unwrap_or_default()))
+    }
+
+    /// The node on which a branch is made, or is already; nothing, if that is this one.
+    async fn node_for(&self, wanted: &Wanted) -> Result<Option<String>, Refusal> {
+        let parent = wanted.from.as_deref().map(|from| from.split_once('@').map_or(from, |(parent, _)| parent));
+        if let Some(parent) = parent {
+            return Ok(match self.place(parent, true).await? {
+                Place::Here => None,
+                Place::There(node) => Some(node),
+            });
+        }
+        if let Some(name) = &wanted.name {
+            if self.engine.has_name(name) {
+                return Ok(None);
+            }
+            let holder = self.fleet.view().name(name).map(|name| name.record.node.clone());
+            if let Some(node) = holder {
+                let state = self.fleet.view().state(&node);
+                match state {
+                    _ if node == self.fleet.node() => return Ok(None),
+                    NodeState::Ready | NodeState::Draining => return Ok(Some(node)),
+                    // It may have been freed, or taken, meanwhile: that is decided by who claims it.
+                    NodeState::Unreachable | NodeState::Lost => {}
+                }
+            }
+        }
+        let policy = wanted.policy.unwrap_or_default().to_string();
+        let own = self.fleet.node();
+        let chosen = self.placed.choose(&self.fleet.view(), own, wanted.source.as_deref(), &policy);
+        Ok(chosen.filter(|node| node != own))
+    }
+
+    /// Where a branch is: by what is held here, then by the view if that will do, then by etcd.
+    async fn place(&self, name: &str, by_view: bool) -> Result<Place, Refusal> {
+        if self.engine.has_name(name) {
+            return Ok(Place::Here);
+        }
+        let seen = self.fleet.view().name(name).map(|name| name.record.node.clone());
+        let node = match seen.filter(|_| by_view) {
+            Some(node) => Some(node),
+            None => self
+                .fleet
+                .find(name)
+                .await
+                .map_err(|error| {
+                    let message = format!("whether there is a branch {name} is unknown: {error}");
+                    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "fleet_silent", message)
+                })?
+                .map(|record| record.node),
+        };
+        let Some(node) = node.filter(|node| node != self.fleet.node()) else { return Ok(Place::Here) };
+        let state = self.fleet.view().state(&node);
+        match state {
+            NodeState::Ready | NodeState::Draining => Ok(Place::There(node)),
+            NodeState::Unreachable => {
+                let kept = self.fleet.node_view(&node).and_then(|node| node.kept_for).unwrap_or_default();
+                let message = format!(
+                    "the branch {name} is on the node {node}, which does not answer; it is lost if that goes on for {} s more",
+                    kept.as_secs()
+                );
+                Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "node_unreachable", message))
+            }
+            NodeState::Lost => {
+                let message = format!(
+                    "the branch {name} was on the node {node}, which is lost; its name is free, and if the node comes back before \
+                     that is taken, so does the branch"
+                );
+                Err(Refusal::new(StatusCode::GONE, "node_lost", message))
+            }
+        }
+    }
+
+    /// Has a node answer.
+    pub(super) async fn pass(
+        &self,
+        node: &str,
+        call: &Call<'_>,
+        caller: &Caller,
+        body: Body,
+    ) -> Result<Response<Incoming>, Refusal> {
+        let target = call.head.uri.path_and_query().map_or("/", |target| target.as_str());
+        self.ask(node, (call, target), caller, body).await
+    }
+
+    /// The same, with another target.
+    pub(super) async fn ask(
+        &self,
+        node: &str,
+        (call, target): (&Call<'_>, &str),
+        caller: &Caller,
+        body: Body,
+    ) -> Result<Response<Incoming>, Refusal> {
+        let Some(address) = self.fleet.view().address(node) else {
+            return Err(unreachable(node, "not registered", "its registration has ended"));
+        };
+        let mut request = Request::new(body);
+        *request.method_mut() = call.endpoint.method.clone();
+        *request.uri_mut() = target.parse().map_err(|error| call.bad(format_args!("{error}")))?;
+        let headers = request.headers_mut();
+        for name in PASSED {
+            if let Some(value) = call.head.headers.get(&name) {
+                headers.insert(name, value.clone());
+            }
+        }
+        if let Ok(host) = HeaderValue::try_from(host_name(node)) {
+            headers.insert(HOST, host);
+        }
+        if !who::write(caller, headers) {
+            return Err(Refusal::unauthenticated());
+        }
+        tokio::select! {
+            response = self.connections.send(node, &address, request) => response,
+            () = self.gone(node) => {
+                self.connections.forget(node);
+                let what = "it went away before it answered: whether it did what it was asked is unknown";
+                Err(unreachable(node, &address, what))
+            }
+        }
+    }
+
+    /// Waits until a node is not registered any more.
+    async fn gone(&self, node: &str) {
+        let mut changes = self.fleet.changes();
+        loop {
+            if self.fleet.view().address(node).is_none() || changes.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+fn is_elsewhere(text: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Told {
+        code: String,
+    }
+    serde_json::from_slice::<Told>(text).is_ok_and(|told| told.code == NAME_ELSEWHERE)
+}
+
+fn passed(response: Response<Incoming>) -> Response<reply::Reply> {
+    let (head, body) = response.into_parts();
+    reply::passed(head, body)
+}
+
+fn moves(name: &str) -> Refusal {
+    let message = format!("the name {name} moves from node to node; try again");
+    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "name_moves", message)
+}

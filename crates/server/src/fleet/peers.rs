@@ -1,0 +1,252 @@
+//! The fleet as a daemon takes part in it.
+
+use super::{
+    agreeing::{Agreeing, Holding},
+    connections::Connections,
+    placing::Placed,
+};
+use crate::{
+    daemon::{ServeError, ServeOptions},
+    door,
+    doors::Doors,
+    order::Order,
+    tokens::Tokens,
+};
+use duramen_base::{entropy, file};
+use duramen_branches::Engine;
+use duramen_fleet::{
+    address::{is_name, Access, Address},
+    authority::{AuthorityError, Trust},
+    etcd::EtcdError,
+    member::{Fleet, Settings},
+    record::{Capacity, Pool},
+};
+use std::{
+    io,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+use tokio::net::TcpListener;
+
+/// The directory of a home in which certificates of the fleet and the home's identity are.
+pub(super) const DIR: &str = "fleet";
+/// The file with the identity.
+const IDENTITY: &str = "identity";
+const IDENTITY_MODE: u32 = 0o600;
+/// The longest identity.
+const IDENTITY_MAX: u64 = 100;
+/// How often names are brought together with what is held, when nothing happens.
+const RECONCILE_EVERY: Duration = Duration::from_secs(10);
+/// Pause after that failed.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// How a daemon takes part in a fleet.
+#[derive(Debug, Clone)]
+pub struct FleetOptions {
+    /// Where etcd is, and which fleet is meant.
+    pub etcd: Address,
+    /// By what right etcd is asked.
+    pub access: Access,
+    /// The node's name.
+    pub node: String,
+    /// Where other nodes reach it, `HOST:PORT`.
+    pub advertise: String,
+    /// Where it listens for them.
+    pub listen: SocketAddr,
+    /// Where its certificates are; `fleet` in the home, if it is `None`.
+    pub certificates: Option<PathBuf>,
+    /// How long names are kept for a node that is gone.
+    pub grace: Duration,
+}
+
+/// Why a daemon is not in the fleet that it should be in.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FleetError {
+    /// The name cannot name a node.
+    #[error("{0:?} cannot name a node: use 1 to 40 of a-z 0-9 - and neither begin nor end with - (--node)")]
+    Name(String),
+    /// There are no certificates, or they are not good.
+    #[error(transparent)]
+    Authority(#[from] AuthorityError),
+    /// etcd cannot be asked.
+    #[error(transparent)]
+    Etcd(#[from] EtcdError),
+    /// It cannot listen.
+    #[error("cannot listen for other nodes at {address}: {source}; choose another address (--fleet-listen)")]
+    Bind {
+        /// Where.
+        address: SocketAddr,
+        /// The operating system's answer.
+        source: io::Error,
+    },
+    /// The identity of the home cannot be read or written.
+    #[error("cannot use {path}: {source}")]
+    Identity {
+        /// The file.
+        path: PathBuf,
+        /// The operating system's answer.
+        source: io::Error,
+    },
+}
+
+/// The fleet as a daemon takes part in it.
+#[derive(Debug)]
+pub(crate) struct Peers {
+    pub(super) fleet: Arc<Fleet>,
+    pub(super) engine: Arc<Engine>,
+    pub(super) tokens: Option<Arc<Tokens>>,
+    pub(super) connections: Connections,
+    pub(super) placed: Placed,
+    pub(super) trust: Trust,
+    pub(super) unmasked_ok: bool,
+    pub(super) listener: Mutex<Option<TcpListener>>,
+}
+
+/// A daemon that is about to take part.
+pub(crate) struct Joining {
+    options: Option<FleetOptions>,
+    home: PathBuf,
+    unmasked_ok: bool,
+}
+
+impl Peers {
+    pub(crate) fn join(options: &ServeOptions) -> Joining {
+        Joining {
+            options: options.fleet.clone(),
+            home: options.engine.home.clone(),
+            unmasked_ok: options.router.unmasked_ok,
+        }
+    }
+
+    /// Takes part no more. Who takes the home over goes on as the same node.
+    pub(crate) async fn close(&self, order: Order) {
+        match order {
+            Order::HandOver | Order::Replace => self.fleet.hand_over(),
+            Order::Stop | Order::Serve => self.fleet.leave().await,
+        }
+    }
+
+    /// The node's name.
+    pub(crate) fn node(&self) -> &str {
+        self.fleet.node()
+    }
+
+    /// Waits until etcd knows that branches of a name have ended, for a moment: who destroyed one can then give its name to another
+    /// one on any node. If etcd does not answer, it is told later.
+    pub(crate) async fn settled(&self, name: &str) {
+        const LIMIT: Duration = Duration::from_secs(2);
+        if !self.fleet.name_freed(name, LIMIT).await {
+            tracing::warn!(name, "etcd does not answer: the name is freed later");
+        }
+    }
+
+    /// Brings names and branches together, whenever it is registered and at times (FL-6).
+    pub(super) async fn reconcile(&self) {
+        let holding = Holding(Arc::clone(&self.engine));
+        let mut registrations = self.fleet.registrations();
+        loop {
+            let pause = match self.fleet.reconcile(&holding).await {
+                Ok(done) if done == duramen_fleet::names::Reconciled::default() => RECONCILE_EVERY,
+                Ok(done) => {
+                    tracing::info!(?done, "names were brought together with branches");
+                    RECONCILE_EVERY
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "names are brought together with branches later");
+                    PAUSE
+                }
+            };
+            let _ = tokio::time::timeout(pause, registrations.changed()).await;
+        }
+    }
+}
+
+impl Joining {
+    pub(crate) fn open(self, engine: &Arc<Engine>, doors: &Doors) -> Result<Option<Arc<Peers>>, ServeError> {
+        let Some(options) = self.options else { return Ok(None) };
+        Ok(Some(open(options, &self.home, self.unmasked_ok, engine, doors)?))
+    }
+}
+
+fn open(
+    options: FleetOptions,
+    home: &Path,
+    unmasked_ok: bool,
+    engine: &Arc<Engine>,
+    doors: &Doors,
+) -> Result<Arc<Peers>, FleetError> {
+    let FleetOptions { etcd, access, node, advertise, listen, certificates, grace } = options;
+    if !is_name(&node) {
+        return Err(FleetError::Name(node));
+    }
+    let dir = home.join(DIR);
+    let trust = Trust::open(certificates.as_deref().unwrap_or(&dir), &node)?;
+    let listener = door::listen(listen).map_err(|source| FleetError::Bind { address: listen, source })?;
+    let settings = Settings {
+        etcd,
+        access,
+        node,
+        advertise,
+        home: identity(&dir)?,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        grace,
+    };
+    let measure = {
+        let engine = Arc::clone(engine);
+        Box::new(move || capacity(&engine))
+    };
+    let fleet = Fleet::join(settings, measure)?;
+    engine.agree_on_names(Arc::new(Agreeing(Arc::clone(&fleet))));
+    Ok(Arc::new(Peers {
+        fleet,
+        engine: Arc::clone(engine),
+        tokens: doors.shared_tokens(),
+        connections: Connections::new(&trust),
+        placed: Placed::default(),
+        trust,
+        unmasked_ok,
+        listener: Mutex::new(Some(listener)),
+    }))
+}
+
+impl Peers {
+    pub(super) fn take_listener(&self) -> Option<TcpListener> {
+        self.listener.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// The identity of a home, made once (FL-12).
+fn identity(dir: &Path) -> Result<String, FleetError> {
+    let path = dir.join(IDENTITY);
+    let failed = |source| FleetError::Identity { path: path.clone(), source };
+    match file::read_plain(&path, IDENTITY_MAX) {
+        Ok(identity) => return Ok(identity.trim().to_owned()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(failed(error)),
+    }
+    std::fs::create_dir_all(dir).map_err(failed)?;
+    let identity = format!("h-{}", entropy::token(16));
+    file::replace(&path, format!("{identity}\n").as_bytes(), IDENTITY_MODE).map_err(failed)?;
+    Ok(identity)
+}
+
+fn capacity(engine: &Engine) -> Capacity {
+    let (status, room) = (engine.status(), engine.room());
+    let pools = status.pools.into_iter().map(|pool| Pool {
+        source: pool.source,
+        policy: pool.policy.to_string(),
+        hot: pool.hot,
+    });
+    Capacity {
+        // To 64 MiB, because each change is a write to etcd.
+        memory_free: room.memory >> 26 << 26,
+        disk_free: room.disk >> 26 << 26,
+        leases: status.leases,
+        places: status.limits.leases,
+        pools: pools.collect(),
+        sources: engine.sources().into_iter().map(|source| source.name).collect(),
+    }
+}
