@@ -8,6 +8,7 @@
 //! | [`view`] | what a node has seen of the fleet, and what follows from it |
 //! | [`member`] | being a node: registered, fenced, drained |
 //! | [`names`] | names: claimed, confirmed, freed, reconciled |
+//! | [`tokens`] | tokens of the fleet |
 //! | [`authority`] | the certificates by which nodes know one another |
 //!
 //! How it works, and what it promises, is in `docs/design/fleet.md`; the invariants FL-1 to FL-12 that comments and tests name are
@@ -26,5 +27,7 @@ pub mod member;
 pub mod names;
 #[cfg(feature = "etcd")]
 pub mod record;
+#[cfg(feature = "etcd")]
+pub mod tokens;
 #[cfg(feature = "etcd")]
 pub mod view;

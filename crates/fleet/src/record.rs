@@ -20,7 +20,7 @@ pub enum Key<'a> {
     Drain(&'a str),
     /// The claim of a name.
     Name(&'a str),
-    /// A token, by its id.
+    /// A token, by its name.
     Token(&'a str),
 }
 
@@ -54,7 +54,7 @@ impl Keys {
             Key::Member(name) => ("members", name),
             Key::Drain(name) => ("drains", name),
             Key::Name(name) => ("names", name),
-            Key::Token(id) => ("tokens", id),
+            Key::Token(name) => ("tokens", name),
         };
         format!("{}{kind}/{name}", self.prefix)
     }

@@ -74,6 +74,8 @@ pub struct View {
     grace: Duration,
     nodes: BTreeMap<String, Node>,
     names: HashMap<String, NameView>,
+    /// Tokens by name, as they stand in etcd, with their revisions.
+    tokens: BTreeMap<String, (Vec<u8>, i64)>,
     /// Values that this version cannot read, by key.
     unread: usize,
     /// When the watch said something last.
@@ -93,13 +95,14 @@ impl View {
     /// One that has seen nothing, of a fleet in which names are kept for `grace`.
     #[must_use]
     pub fn new(grace: Duration) -> View {
-        View { grace, nodes: BTreeMap::new(), names: HashMap::new(), unread: 0, heard: None }
+        View { grace, nodes: BTreeMap::new(), names: HashMap::new(), tokens: BTreeMap::new(), unread: 0, heard: None }
     }
 
     /// Begins anew with all that etcd has. Since when a node is gone is remembered.
     pub fn load<'a>(&mut self, all: impl IntoIterator<Item = (Key<'a>, &'a [u8], i64)>) {
         let before = std::mem::take(&mut self.nodes);
         self.names.clear();
+        self.tokens.clear();
         self.unread = 0;
         for (key, value, revision) in all {
             self.apply(key, Change::Put(value, revision));
@@ -151,7 +154,12 @@ impl View {
                 Some((record, revision)) => drop(self.names.insert(name.to_owned(), NameView { record, revision })),
                 None => drop(self.names.remove(name)),
             },
-            Key::Token(_) => {}
+            Key::Token(name) => match change {
+                Change::Put(value, revision) => {
+                    self.tokens.insert(name.to_owned(), (value.to_vec(), revision));
+                }
+                Change::Gone => drop(self.tokens.remove(name)),
+            },
         }
     }
 
@@ -225,6 +233,12 @@ impl View {
             (None, _, Some(gone)) if gone.elapsed() >= self.grace => NodeState::Lost,
             (None, _, _) => NodeState::Unreachable,
         }
+    }
+
+    /// All tokens, by name, as they stand in etcd.
+    #[must_use]
+    pub fn tokens(&self) -> Vec<(String, Vec<u8>)> {
+        self.tokens.iter().map(|(name, (value, _))| (name.clone(), value.clone())).collect()
     }
 
     /// The claim of a name.

@@ -304,10 +304,10 @@ impl Api {
                 json(&NodeChanged { node: name.to_owned() })
             }
             Op::Tokens => page::reply(call, self.doors.tokens()?.list(), |token| &token.name),
-            Op::CreateToken => json(&self.doors.create_token(engine, call.read(body).await?)?),
-            Op::RotateToken => json(&self.doors.rotate_token(engine, name)?),
-            Op::RevokeToken => json(&self.doors.revoke_token(engine, name)?),
-            Op::MakeConsoleLink => self.make_console_link(call.read(body).await?),
+            Op::CreateToken => json(&self.doors.create_token(engine, self.fleet.as_deref(), call.read(body).await?).await?),
+            Op::RotateToken => json(&self.doors.rotate_token(engine, self.fleet.as_deref(), name).await?),
+            Op::RevokeToken => json(&self.doors.revoke_token(engine, self.fleet.as_deref(), name).await?),
+            Op::MakeConsoleLink => self.make_console_link(call.read(body).await?).await,
             Op::SignIn => self.sign_in(call, body).await,
             Op::Sources => page::reply(call, engine.sources(), |source| &source.name),
             Op::AddSource => {

@@ -21,6 +21,8 @@ mod placing;
 #[cfg(feature = "fleet")]
 mod serving;
 #[cfg(feature = "fleet")]
+mod tokens;
+#[cfg(feature = "fleet")]
 mod who;
 
 #[cfg(not(feature = "fleet"))]

@@ -105,6 +105,9 @@ struct Line {
     /// What its secret is compared with where it comes as it is, over HTTP. Not there in files of before, until it comes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     hash: Option<String>,
+    /// Whether it is one of the fleet, which decides whether it is alive.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    shared: bool,
 }
 
 /// A token that is alive.
@@ -114,6 +117,7 @@ struct Kept {
     verifier: Verifier,
     hash: Option<blake3::Hash>,
     bond: Bond,
+    shared: bool,
     /// Dropped when the secret is no longer good: what was entered by it ends.
     alive: watch::Sender<()>,
 }
@@ -252,12 +256,12 @@ impl Tokens {
         let key =
             key_of(&file.key).ok_or_else(|| damaged("its key is not 64 hexadecimal digits".to_owned()))?;
         let mut kept = BTreeMap::new();
-        for Line { token, verifier, hash } in file.tokens {
+        for Line { token, verifier, hash, shared } in file.tokens {
             let verifier =
                 verifier.parse().map_err(|error| damaged(format!("token {}: {error}", token.name)))?;
             let hash = hash.map(blake3::Hash::from_hex).transpose();
             let hash = hash.map_err(|error| damaged(format!("token {}: {error}", token.name)))?;
-            kept.insert(token.name.clone(), Kept::new(token, verifier, hash));
+            kept.insert(token.name.clone(), Kept { shared, ..Kept::new(token, verifier, hash) });
         }
         Ok(Tokens { path, key, kept: Mutex::new(kept) })
     }
@@ -267,6 +271,13 @@ impl Tokens {
     /// # Errors
     /// [`TokenError`]
     pub fn create(&self, wanted: CreateToken) -> Result<NewToken, TokenError> {
+        let mut kept = self.kept();
+        let token = Tokens::wanted(&kept, wanted)?;
+        self.put(&mut kept, token)
+    }
+
+    /// The token that is asked for, if there can be one.
+    fn wanted(kept: &BTreeMap<String, Kept>, wanted: CreateToken) -> Result<Token, TokenError> {
         check_name("token", &wanted.name).map_err(TokenError::Name)?;
         let now = clock::utc_now();
         if wanted.expires_at.is_some_and(|end| end <= now) {
@@ -278,15 +289,13 @@ impl Tokens {
         if wanted.max_connections == Some(0) {
             return Err(TokenError::Invalid("a token without connections lets nobody in"));
         }
-        let mut kept = self.kept();
         if kept.contains_key(&wanted.name) {
             return Err(TokenError::Exists(wanted.name));
         }
         if kept.len() >= TOKENS_MAX {
             return Err(TokenError::TooMany);
         }
-        let token = Token::new(format!("t-{}", entropy::token(16)), wanted, now);
-        self.put(&mut kept, token)
+        Ok(Token::new(format!("t-{}", entropy::token(16)), wanted, now))
     }
 
     /// All tokens, by name.
@@ -338,6 +347,14 @@ impl Tokens {
             return Err(TokenError::Over(name.to_owned()));
         }
         Ok(found.grant())
+    }
+
+    /// What the holder of the token of that id has, if it is alive.
+    #[cfg(feature = "fleet")]
+    pub(crate) fn grant_with_id(&self, id: &str) -> Option<Grant> {
+        let kept = self.kept();
+        let found = kept.values().find(|kept| kept.token.id == id)?;
+        (!found.token.is_over(clock::utc_now())).then(|| found.grant())
     }
 
     /// The token of that id, if it is alive.
@@ -405,16 +422,34 @@ impl Tokens {
 
     /// Keeps a token with a new secret, written down first.
     fn put(&self, kept: &mut BTreeMap<String, Kept>, token: Token) -> Result<NewToken, TokenError> {
+        let (line, made) = self.draft(token, false);
+        self.keep(kept, line)?;
+        Ok(made)
+    }
+
+    /// A token with a new secret, which is not kept yet.
+    fn draft(&self, token: Token, shared: bool) -> (Line, NewToken) {
         let secret = Secret::random();
-        let text = secret.verifier(ROUNDS);
-        let others = kept.iter().filter(|(name, _)| **name != token.name).map(|(_, kept)| kept.line());
         let hash = self.hash(&token.id, secret.expose());
-        let line =
-            Line { token: token.clone(), verifier: text.clone(), hash: Some(hash.to_hex().to_string()) };
-        self.write(others.chain([line]).collect())?;
-        let verifier = text.parse().map_err(|_| TokenError::Invalid("a verifier of our own is none"))?;
-        kept.insert(token.name.clone(), Kept::new(token.clone(), verifier, Some(hash)));
-        Ok(NewToken { token, secret: secret.expose().to_owned() })
+        let line = Line {
+            token: token.clone(),
+            verifier: secret.verifier(ROUNDS),
+            hash: Some(hash.to_hex().to_string()),
+            shared,
+        };
+        (line, NewToken { token, secret: secret.expose().to_owned() })
+    }
+
+    /// Keeps a token, written down first, instead of the one of that name.
+    fn keep(&self, kept: &mut BTreeMap<String, Kept>, line: Line) -> Result<(), TokenError> {
+        let verifier: Verifier =
+            line.verifier.parse().map_err(|_| TokenError::Invalid("the verifier of a token is none"))?;
+        let hash = line.hash.as_deref().and_then(|hash| blake3::Hash::from_hex(hash).ok());
+        let others = kept.iter().filter(|(name, _)| **name != line.token.name).map(|(_, kept)| kept.line());
+        self.write(others.chain([line.clone()]).collect())?;
+        let Line { token, shared, .. } = line;
+        kept.insert(token.name.clone(), Kept { shared, ..Kept::new(token, verifier, hash) });
+        Ok(())
     }
 
     fn write(&self, tokens: Vec<Line>) -> Result<(), TokenError> {
@@ -429,7 +464,7 @@ impl Kept {
     fn new(token: Token, verifier: Verifier, hash: Option<blake3::Hash>) -> Kept {
         let secret = blake3::hash(verifier.to_string().as_bytes()).to_hex().to_string();
         let bond = Bond { token: token.id.clone(), name: token.name.clone(), secret };
-        Kept { token: Arc::new(token), verifier, hash, bond, alive: watch::Sender::new(()) }
+        Kept { token: Arc::new(token), verifier, hash, bond, shared: false, alive: watch::Sender::new(()) }
     }
 
     fn grant(&self) -> Grant {
@@ -446,6 +481,7 @@ impl Kept {
             token: Token::clone(&self.token),
             verifier: self.verifier.to_string(),
             hash: self.hash.map(|hash| hash.to_hex().to_string()),
+            shared: self.shared,
         }
     }
 }
@@ -467,6 +503,12 @@ fn key_of(text: &str) -> Option<[u8; 32]> {
     }
     Some(key)
 }
+
+#[cfg(feature = "fleet")]
+mod shared;
+
+#[cfg(feature = "fleet")]
+pub(crate) use shared::Draft;
 
 #[cfg(test)]
 #[path = "../tests/unit/tokens.rs"]

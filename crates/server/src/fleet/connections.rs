@@ -20,6 +20,8 @@ use tokio_rustls::{client::TlsStream, TlsConnector};
 
 /// What ALPN calls requests between nodes.
 pub(super) const ALPN: &[u8] = b"duramen-node/1";
+/// And sessions of PostgreSQL clients.
+pub(super) const ALPN_SESSIONS: &[u8] = b"duramen-session/1";
 /// How long it may take until a connection is there.
 const CONNECT_LIMIT: Duration = Duration::from_millis(1500);
 /// Connections to one node that wait for a request.
@@ -28,6 +30,7 @@ const IDLE_MAX: usize = 64;
 /// Connections to other nodes.
 pub(super) struct Connections {
     requests: Arc<ClientConfig>,
+    sessions: Arc<ClientConfig>,
     idle: Mutex<HashMap<String, Vec<SendRequest<Body>>>>,
 }
 
@@ -39,7 +42,7 @@ impl std::fmt::Debug for Connections {
 
 impl Connections {
     pub(super) fn new(trust: &Trust) -> Connections {
-        Connections { requests: trust.client(ALPN), idle: Mutex::default() }
+        Connections { requests: trust.client(ALPN), sessions: trust.client(ALPN_SESSIONS), idle: Mutex::default() }
     }
 
     /// Sends a request to a node, by a connection that is there or a new one.
@@ -66,6 +69,11 @@ impl Connections {
                 },
             }
         }
+    }
+
+    /// A connection for a session of a PostgreSQL client.
+    pub(super) async fn session(&self, node: &str, address: &str) -> Result<TlsStream<TcpStream>, Refusal> {
+        tls(node, address, &self.sessions).await
     }
 
     fn idle(&self, node: &str, address: &str) -> Option<SendRequest<Body>> {

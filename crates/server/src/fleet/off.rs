@@ -8,10 +8,14 @@ use crate::{
     doors::Doors,
     order::Order,
     reply::Refusal,
+    tokens::Tokens,
 };
 use axum::body::Body;
-use duramen_api::fleet::FleetView;
-use duramen_branches::Engine;
+use duramen_api::{
+    fleet::FleetView,
+    token::{CreateToken, NewToken, Token},
+};
+use duramen_branches::{Engine, EngineError};
 use std::{convert::Infallible, sync::Arc};
 
 #[derive(Debug)]
@@ -47,6 +51,18 @@ impl Peers {
     }
 
     pub(crate) async fn forget(&self, _: &str) -> Result<(), Refusal> {
+        match self.0 {}
+    }
+
+    pub(crate) async fn create_token(&self, _: &Tokens, _: CreateToken) -> Result<NewToken, EngineError> {
+        match self.0 {}
+    }
+
+    pub(crate) async fn rotate_token(&self, _: &Tokens, _: &str) -> Result<NewToken, EngineError> {
+        match self.0 {}
+    }
+
+    pub(crate) async fn revoke_token(&self, _: &Tokens, _: &str) -> Result<Token, EngineError> {
         match self.0 {}
     }
 

@@ -173,6 +173,36 @@ impl Peers {
         }
     }
 
+    /// The node that has a branch; nothing, if that is this one, or none.
+    pub(crate) async fn node_of(&self, branch: &str) -> Result<Option<String>, Refusal> {
+        Ok(match self.place(branch, true).await? {
+            Place::Here => None,
+            Place::There(node) => Some(node),
+        })
+    }
+
+    /// The node on which a session's branch is made, or is already; nothing, if that is this one.
+    pub(crate) async fn node_for_session(
+        &self,
+        name: Option<&str>,
+        source: &str,
+        policy: Option<Policy>,
+    ) -> Result<Option<String>, Refusal> {
+        let (name, source) = (name.map(str::to_owned), Some(source.to_owned()));
+        self.node_for(&Wanted { name, source, from: None, policy }).await
+    }
+
+    /// A connection to a node for a session.
+    pub(crate) async fn session(
+        &self,
+        node: &str,
+    ) -> Result<tokio_rustls::client::TlsStream<tokio::net::TcpStream>, Refusal> {
+        let Some(address) = self.fleet.view().address(node) else {
+            return Err(unreachable(node, "not registered", "its registration has ended"));
+        };
+        self.connections.session(node, &address).await
+    }
+
     /// Has a node answer.
     pub(super) async fn pass(
         &self,

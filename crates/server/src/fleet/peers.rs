@@ -10,6 +10,7 @@ use crate::{
     door,
     doors::Doors,
     order::Order,
+    router::RouterHandle,
     tokens::Tokens,
 };
 use duramen_base::{entropy, file};
@@ -102,6 +103,7 @@ pub(crate) struct Peers {
     pub(super) placed: Placed,
     pub(super) trust: Trust,
     pub(super) unmasked_ok: bool,
+    pub(super) router: Option<RouterHandle>,
     pub(super) listener: Mutex<Option<TcpListener>>,
 }
 
@@ -200,7 +202,8 @@ fn open(
     };
     let fleet = Fleet::join(settings, measure)?;
     engine.agree_on_names(Arc::new(Agreeing(Arc::clone(&fleet))));
-    Ok(Arc::new(Peers {
+    let router = doors.router();
+    let peers = Arc::new(Peers {
         fleet,
         engine: Arc::clone(engine),
         tokens: doors.shared_tokens(),
@@ -208,8 +211,13 @@ fn open(
         placed: Placed::default(),
         trust,
         unmasked_ok,
+        router: router.clone(),
         listener: Mutex::new(Some(listener)),
-    }))
+    });
+    if let Some(router) = router {
+        router.join(&peers);
+    }
+    Ok(peers)
 }
 
 impl Peers {

@@ -1,6 +1,6 @@
 //! What other nodes are served with: the same requests, on connections on which both have shown certificates of the fleet (FL-10).
 
-use super::{connections::ALPN, who, Hop, Peers};
+use super::{connections::{ALPN, ALPN_SESSIONS}, who, Hop, Peers};
 use crate::{
     door::Share,
     listener::{self, Course, Limits},
@@ -25,10 +25,10 @@ impl Peers {
     /// Serves other nodes, and has names brought together with branches, until `stop` is ready.
     pub(crate) async fn serve(self: Arc<Peers>, found: axum::Router, stop: impl Future<Output = ()>) {
         let Some(listener) = self.take_listener() else { return };
-        let acceptor = TlsAcceptor::from(self.trust.server(&[ALPN]));
+        let acceptor = TlsAcceptor::from(self.trust.server(&[ALPN, ALPN_SESSIONS]));
         let reconciling = tokio::spawn({
             let peers = Arc::clone(&self);
-            async move { peers.reconcile().await }
+            async move { tokio::join!(peers.reconcile(), peers.follow_tokens()) }
         });
         let most = Share::of(PART, listener::CONNECTIONS_MAX).connections;
         let each = move |(stream, peer), course| {
@@ -58,6 +58,12 @@ async fn visit(
     };
     let (_, session) = stream.get_ref();
     let shown = session.peer_certificates().and_then(|shown| shown.first()).and_then(|shown| node_of(shown));
+    if let (Some(_), Some(ALPN_SESSIONS)) = (&shown, session.alpn_protocol()) {
+        if let Some(router) = &peers.router {
+            router.serve_passed_on(stream).await;
+        }
+        return;
+    }
     let (Some(node), Some(ALPN)) = (shown, session.alpn_protocol()) else {
         tracing::warn!(%peer, "a certificate that names no node, or another protocol, was turned away");
         return;
