@@ -33,8 +33,8 @@ pub struct WantedName<'a> {
     pub id: &'a str,
     /// Its source, if the create said which.
     pub source: Option<&'a str>,
-    /// The id of the token by which it is created.
-    pub holder: Option<&'a str>,
+    /// The id of the token by which it is created, and how many branches its holder may have.
+    pub holder: Option<(&'a str, u32)>,
 }
 
 /// Who agrees on names beyond this machine.
@@ -127,7 +127,7 @@ impl Agreed {
             name: &name,
             id: &id,
             source: wanted.source.as_deref(),
-            holder: wanted.holder.as_ref().map(|holder| holder.id.as_str()),
+            holder: wanted.holder.as_ref().map(|holder| (holder.id.as_str(), holder.branches_max)),
         };
         names.claim(claimed).await?;
         wanted.id = Some(id.clone());
@@ -167,7 +167,9 @@ impl Drop for Claimed {
             }
             Ok(None) => self.names.ended(&self.name, &self.id),
             // It is held, so its name stays.
-            Err(error) => tracing::error!(%error, branch = self.name, "a branch that nobody was told of stays until its time is over"),
+            Err(error) => {
+                tracing::error!(%error, branch = self.name, "a branch that nobody was told of stays until its time is over")
+            }
         }
     }
 }

@@ -8,13 +8,13 @@ use crate::{
     engine::Engine,
     error::{EngineError, GenerationError, LeaseError, DAYS_MAX},
     history::branching,
-    source::history::Target,
     journal::LeaseRecord,
     lineage::From,
     model::{AdministratorUrl, BranchView, CreateBranch, DiskUse, ProtectBranch, RenewBranch},
     names,
     registry::{Ended, Given, Grant, Handover, Ticket, Wanted},
     shared::Shared,
+    source::history::Target,
     steps,
 };
 use duramen_base::clock;

@@ -7,9 +7,9 @@ use crate::{
 };
 use clap::Subcommand;
 use duramen_api::fleet::{FleetNode, FleetView};
-use std::{process::ExitCode, time::Duration};
 #[cfg(feature = "fleet")]
 use std::path::PathBuf;
+use std::{process::ExitCode, time::Duration};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -101,25 +101,38 @@ pub(crate) async fn run(context: &Context, node: Node) -> Outcome {
         #[cfg(feature = "fleet")]
         Node::Init { dir } => {
             duramen_fleet::authority::make(&dir).map_err(|error| Failure::Other(error.to_string()))?;
-            told(context, &dir, format_args!("made an authority in {}; certify nodes with --ca {0}", dir.display()))?;
+            told(
+                context,
+                &dir,
+                format_args!("made an authority in {}; certify nodes with --ca {0}", dir.display()),
+            )?;
         }
         #[cfg(feature = "fleet")]
         Node::Certify { name, ca, out } => {
             let out = out.unwrap_or_else(|| context.home.join("fleet"));
-            duramen_fleet::authority::certify(&ca, &name, &out).map_err(|error| Failure::Other(error.to_string()))?;
+            duramen_fleet::authority::certify(&ca, &name, &out)
+                .map_err(|error| Failure::Other(error.to_string()))?;
             told(
                 context,
                 &out,
-                format_args!("made a certificate for {name} in {}; it belongs into the node's HOME/fleet", out.display()),
+                format_args!(
+                    "made a certificate for {name} in {}; it belongs into the node's HOME/fleet",
+                    out.display()
+                ),
             )?;
         }
         Node::List => list(context, &context.connect().await?.nodes().await?)?,
         Node::Drain { name, no_wait } => {
             context.connect().await?.drain_node(&name, true).await?;
             if !no_wait {
-                progress::during("waiting until the last branch there has ended", empty(context, &name)).await?;
+                progress::during("waiting until the last branch there has ended", empty(context, &name))
+                    .await?;
             }
-            changed(context, &name, if no_wait { "takes no new branches" } else { "has no branches, and takes none" })?;
+            changed(
+                context,
+                &name,
+                if no_wait { "takes no new branches" } else { "has no branches, and takes none" },
+            )?;
         }
         Node::Undrain { name } => {
             context.connect().await?.drain_node(&name, false).await?;
@@ -177,7 +190,10 @@ fn list(context: &Context, view: &FleetView) -> Result<(), Failure> {
         output::line(format_args!("{} gives no names: {problem}", view.node));
     }
     if view.to_free > 0 {
-        output::line(format_args!("{} names of branches that have ended are freed when etcd answers", view.to_free));
+        output::line(format_args!(
+            "{} names of branches that have ended are freed when etcd answers",
+            view.to_free
+        ));
     }
     Ok(())
 }
@@ -188,7 +204,8 @@ fn row(view: &FleetView, node: &FleetNode) -> [String; 8] {
         Some(left) => format!("{}, lost in {left} s", node.state),
         None => node.state.clone(),
     };
-    let size = |bytes: Option<u64>| bytes.map(|bytes| format!("{:.1} GiB", bytes as f64 / (1_u64 << 30) as f64));
+    let size =
+        |bytes: Option<u64>| bytes.map(|bytes| format!("{:.1} GiB", bytes as f64 / (1_u64 << 30) as f64));
     let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     [
         format!("{}{own}", node.name),

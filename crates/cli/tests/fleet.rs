@@ -12,6 +12,8 @@ mod figures;
 mod history;
 #[path = "fleet/lives.rs"]
 mod lives;
+#[path = "fleet/sessions.rs"]
+mod sessions;
 #[path = "fleet/stalls.rs"]
 mod stalls;
 #[path = "fleet/storm.rs"]

@@ -125,7 +125,8 @@ impl Etcd {
         if let Some(last) = end.last_mut() {
             *last += 1;
         }
-        let question = json!({ "key": BASE64_STANDARD.encode(prefix), "range_end": BASE64_STANDARD.encode(end) });
+        let question =
+            json!({ "key": BASE64_STANDARD.encode(prefix), "range_end": BASE64_STANDARD.encode(end) });
         let answer = self.ask("range", question).await?;
         let all = answer["kvs"].as_array().map(Vec::as_slice).unwrap_or_default();
         let pair = |kv: &Value| Some((decoded(kv["key"].as_str()?)?, decoded(kv["value"].as_str()?)?));
@@ -139,7 +140,9 @@ impl Etcd {
     pub async fn put(&self, key: &str, value: Option<&str>) -> Result<(), String> {
         let key = BASE64_STANDARD.encode(key);
         match value {
-            Some(value) => self.ask("put", json!({ "key": key, "value": BASE64_STANDARD.encode(value) })).await,
+            Some(value) => {
+                self.ask("put", json!({ "key": key, "value": BASE64_STANDARD.encode(value) })).await
+            }
             None => self.ask("deleterange", json!({ "key": key })).await,
         }
         .map(drop)

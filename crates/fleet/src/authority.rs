@@ -6,8 +6,8 @@ use base64::{engine::general_purpose::STANDARD, Engine as _};
 use duramen_base::{clock, entropy, file};
 use jiff::SignedDuration;
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose,
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
+    KeyPair, KeyUsagePurpose,
 };
 use rustls::{
     pki_types::{pem::PemObject, CertificateDer, PrivateKeyDer, ServerName},
@@ -132,7 +132,8 @@ pub fn certify(authority: &Path, node: &str, out: &Path) -> Result<(), Authority
     let issuer = Issuer::new(authority_of(&subject(&vouching, authority)?), signs);
     let mut parameters = CertificateParams::new([host_name(node)]).map_err(not_made)?;
     parameters.distinguished_name = named(&format!("Duramen node {node}"));
-    parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+    parameters.extended_key_usages =
+        vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
     parameters.use_authority_key_identifier_extension = true;
     lasting(&mut parameters, NODE_DAYS);
     let key = KeyPair::generate().map_err(not_made)?;
@@ -226,7 +227,9 @@ pub fn expected(node: &str) -> Option<ServerName<'static>> {
 #[must_use]
 pub fn node_of(certificate: &[u8]) -> Option<String> {
     match names_of(certificate).as_slice() {
-        [name] => name.strip_suffix(DOMAIN)?.strip_suffix('.').filter(|node| is_name(node)).map(str::to_owned),
+        [name] => {
+            name.strip_suffix(DOMAIN)?.strip_suffix('.').filter(|node| is_name(node)).map(str::to_owned)
+        }
         _ => None,
     }
 }

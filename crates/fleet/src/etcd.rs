@@ -6,8 +6,8 @@ use crate::{
 };
 use duramen_base::file;
 use etcd_client::{
-    Certificate, Client, ConnectOptions, GetOptions, GetResponse, Identity, LeaseClient, TlsOptions, Txn, TxnOpResponse,
-    TxnResponse, WatchClient,
+    Certificate, Client, ConnectOptions, GetOptions, GetResponse, Identity, LeaseClient, TlsOptions, Txn,
+    TxnOpResponse, TxnResponse, WatchClient,
 };
 use std::{
     path::Path,
@@ -89,7 +89,8 @@ impl Etcd {
             return Ok(client.clone());
         }
         // With a user it asks for a token, which needs an answer; without, nothing is connected to yet.
-        let connecting = Client::connect(self.address.endpoints(), Some(options(&self.address, &self.access)?));
+        let connecting =
+            Client::connect(self.address.endpoints(), Some(options(&self.address, &self.access)?));
         let client = match timeout(TRY * 2, connecting).await {
             Ok(Ok(client)) => client,
             Ok(Err(error)) => return Err(self.silent(error)),
@@ -197,7 +198,8 @@ fn options(address: &Address, access: &Access) -> Result<ConnectOptions, EtcdErr
         return Ok(options);
     }
     let read = |path: &Path| {
-        std::fs::read(path).map_err(|error| EtcdError::File { path: path.to_owned(), what: error.to_string() })
+        std::fs::read(path)
+            .map_err(|error| EtcdError::File { path: path.to_owned(), what: error.to_string() })
     };
     let mut tls = TlsOptions::new();
     match &access.authority {

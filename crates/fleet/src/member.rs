@@ -237,9 +237,10 @@ impl Fleet {
     /// When etcd does not answer.
     pub async fn forget(&self, node: &str) -> Result<bool, EtcdError> {
         let key = |key| self.etcd.keys.key(key);
-        let txn = Txn::new()
-            .when([Compare::create_revision(key(Key::Node(node)), CompareOp::Equal, 0)])
-            .and_then([TxnOp::delete(key(Key::Member(node)), None), TxnOp::delete(key(Key::Drain(node)), None)]);
+        let txn =
+            Txn::new().when([Compare::create_revision(key(Key::Node(node)), CompareOp::Equal, 0)]).and_then(
+                [TxnOp::delete(key(Key::Member(node)), None), TxnOp::delete(key(Key::Drain(node)), None)],
+            );
         Ok(self.etcd.txn(txn).await?.succeeded())
     }
 
@@ -268,10 +269,14 @@ impl Fleet {
 
     fn stand(&self, standing: Standing) {
         let mut current = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
-        if !matches!((&*current, &standing), (Standing::Member(_), Standing::Member(_))) && *current != standing {
+        if !matches!((&*current, &standing), (Standing::Member(_), Standing::Member(_)))
+            && *current != standing
+        {
             match &standing {
                 Standing::Member(_) => tracing::info!(node = self.settings.node, "registered in the fleet"),
-                Standing::Joining(why) => tracing::warn!(why, "this node gives no names: it is not registered"),
+                Standing::Joining(why) => {
+                    tracing::warn!(why, "this node gives no names: it is not registered")
+                }
                 Standing::Refused(why) => tracing::error!(why, "this node is not let into the fleet"),
             }
         }
@@ -333,7 +338,9 @@ impl Fleet {
         let until = sent + LEASE;
         // FL-12.
         let member = self.etcd.get(Key::Member(node)).await?;
-        if let Some(other) = member.as_ref().and_then(Found::read::<MemberRecord>).filter(|it| it.home != *home) {
+        if let Some(other) =
+            member.as_ref().and_then(Found::read::<MemberRecord>).filter(|it| it.home != *home)
+        {
             return Err(Joining::Taken(format!(
                 "the name {node} belongs to another home ({}, registered at {}); choose another name (--node), or free it: duramen node forget {node}",
                 other.home, other.registered_at
@@ -437,9 +444,10 @@ impl Fleet {
     async fn watch(&self) -> Result<(), EtcdError> {
         let keys = &self.etcd.keys;
         let all = self.etcd.all().await?;
-        let found = all.kvs().iter().filter_map(|kv| {
-            Some((keys.read(kv.key_str().ok()?)?, kv.value(), kv.mod_revision()))
-        });
+        let found = all
+            .kvs()
+            .iter()
+            .filter_map(|kv| Some((keys.read(kv.key_str().ok()?)?, kv.value(), kv.mod_revision())));
         self.view_mut().load(found);
         self.changed.send_modify(|times| *times += 1);
         let revision = all.header().map_or(0, etcd_client::ResponseHeader::revision);
@@ -452,7 +460,9 @@ impl Fleet {
                 Ok(Ok(Some(message))) => message,
                 Ok(Ok(None)) => return Err(self.etcd.silent("the watch ended")),
                 Ok(Err(error)) => return Err(self.etcd.silent(error)),
-                Err(_) if heard.elapsed() > WATCH_SILENT => return Err(self.etcd.silent("the watch is silent")),
+                Err(_) if heard.elapsed() > WATCH_SILENT => {
+                    return Err(self.etcd.silent("the watch is silent"))
+                }
                 Err(_) => {
                     self.etcd.within(stream.request_progress()).await?;
                     continue;
@@ -460,13 +470,16 @@ impl Fleet {
             };
             heard = clock::now();
             if message.canceled() {
-                return Err(self.etcd.silent(format_args!("the watch was ended: {}", message.cancel_reason())));
+                return Err(self
+                    .etcd
+                    .silent(format_args!("the watch was ended: {}", message.cancel_reason())));
             }
             let mut gone = 0;
             let mut view = self.view_mut();
             view.hear();
             for event in message.events() {
-                let Some((kv, key)) = event.kv().and_then(|kv| Some((kv, keys.read(kv.key_str().ok()?)?))) else {
+                let Some((kv, key)) = event.kv().and_then(|kv| Some((kv, keys.read(kv.key_str().ok()?)?)))
+                else {
                     continue;
                 };
                 let change = match event.event_type() {
@@ -479,7 +492,8 @@ impl Fleet {
                 }
             }
             drop(view);
-            if let Some(registration) = self.registration().filter(|registration| registration.number < gone) {
+            if let Some(registration) = self.registration().filter(|registration| registration.number < gone)
+            {
                 self.taken_away(registration.number);
             }
             if !message.events().is_empty() {

@@ -142,7 +142,13 @@ impl Fleet {
     ///
     /// # Errors
     /// [`ClaimError`]; the claim is then freed, should it have happened all the same.
-    pub async fn claim(&self, name: &str, id: &str, source: Option<&str>, holder: Option<&str>) -> Result<(), ClaimError> {
+    pub async fn claim(
+        &self,
+        name: &str,
+        id: &str,
+        source: Option<&str>,
+        holder: Option<&str>,
+    ) -> Result<(), ClaimError> {
         let record = NameRecord {
             node: self.settings.node.clone(),
             id: id.to_owned(),
@@ -167,11 +173,17 @@ impl Fleet {
     }
 
     /// `unknown` becomes whether etcd was asked and did not answer.
-    async fn try_claim(&self, name: &str, record: &NameRecord, unknown: &mut bool) -> Result<i64, ClaimError> {
+    async fn try_claim(
+        &self,
+        name: &str,
+        record: &NameRecord,
+        unknown: &mut bool,
+    ) -> Result<i64, ClaimError> {
         let begin = clock::now();
         let node = &self.settings.node;
         let keys = &self.etcd.keys;
-        let (key, own, drain) = (keys.key(Key::Name(name)), keys.key(Key::Node(node)), keys.key(Key::Drain(node)));
+        let (key, own, drain) =
+            (keys.key(Key::Name(name)), keys.key(Key::Node(node)), keys.key(Key::Drain(node)));
         // What the claim replaces: nothing, or a claim of this revision by a node that is lost, or an ended one of our own.
         let mut over: Vec<Compare> = vec![Compare::create_revision(key.clone(), CompareOp::Equal, 0)];
         loop {
@@ -179,11 +191,12 @@ impl Fleet {
             let mut when = std::mem::take(&mut over);
             when.push(Compare::create_revision(own.clone(), CompareOp::Equal, registration.number));
             when.push(Compare::create_revision(drain.clone(), CompareOp::Equal, 0));
-            let txn = Txn::new().when(when).and_then([TxnOp::put(key.clone(), json(record), None)]).or_else([
-                TxnOp::get(key.clone(), None),
-                TxnOp::get(own.clone(), None),
-                TxnOp::get(drain.clone(), None),
-            ]);
+            let txn =
+                Txn::new().when(when).and_then([TxnOp::put(key.clone(), json(record), None)]).or_else([
+                    TxnOp::get(key.clone(), None),
+                    TxnOp::get(own.clone(), None),
+                    TxnOp::get(drain.clone(), None),
+                ]);
             over = vec![Compare::create_revision(key.clone(), CompareOp::Equal, 0)];
             let answer = match self.etcd.txn_of_name(txn).await {
                 Ok(answer) if answer.succeeded() => return Ok(registration.number),
@@ -233,7 +246,9 @@ impl Fleet {
                 return Err(self.not_member());
             }
             if begin.elapsed() >= CLAIM_LIMIT {
-                return Err(ClaimError::Etcd { source: self.etcd.silent(format_args!("the name {name} changes all the time")) });
+                return Err(ClaimError::Etcd {
+                    source: self.etcd.silent(format_args!("the name {name} changes all the time")),
+                });
             }
         }
     }
@@ -390,7 +405,11 @@ impl Fleet {
                 Again::Other(has) => {
                     let other = other_name(&branch.name);
                     if let Err(error) = holds.rename(&branch.name, &branch.id, &other) {
-                        tracing::error!(error, name = branch.name, "a branch whose name was given away keeps it here");
+                        tracing::error!(
+                            error,
+                            name = branch.name,
+                            "a branch whose name was given away keeps it here"
+                        );
                         continue;
                     }
                     tracing::warn!(
@@ -457,7 +476,12 @@ fn other_name(name: &str) -> String {
 }
 
 /// Frees a claim, unless the name is another one's. `seen` is its revision, if that is known.
-async fn free(etcd: &crate::etcd::Etcd, name: &str, id: &str, mut seen: Option<i64>) -> Result<(), EtcdError> {
+async fn free(
+    etcd: &crate::etcd::Etcd,
+    name: &str,
+    id: &str,
+    mut seen: Option<i64>,
+) -> Result<(), EtcdError> {
     let key = etcd.keys.key(Key::Name(name));
     loop {
         let revision = match seen.take() {

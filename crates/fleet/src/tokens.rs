@@ -1,10 +1,6 @@
 //! Tokens, which are the fleet's: made, replaced and ended by one transaction each. What they are is not this crate's to know.
 
-use crate::{
-    etcd::EtcdError,
-    member::Fleet,
-    record::Key,
-};
+use crate::{etcd::EtcdError, member::Fleet, record::Key};
 use etcd_client::{Compare, CompareOp, Txn, TxnOp};
 
 impl Fleet {
@@ -24,7 +20,12 @@ impl Fleet {
     ///
     /// # Errors
     /// When etcd does not answer: whether it is done is unknown, and the watch will tell.
-    pub async fn replace_token(&self, name: &str, was: &[u8], value: Option<&[u8]>) -> Result<bool, EtcdError> {
+    pub async fn replace_token(
+        &self,
+        name: &str,
+        was: &[u8],
+        value: Option<&[u8]>,
+    ) -> Result<bool, EtcdError> {
         let key = self.etcd.keys.key(Key::Token(name));
         let op = match value {
             Some(value) => TxnOp::put(key.clone(), value, None),

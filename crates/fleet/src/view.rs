@@ -95,7 +95,14 @@ impl View {
     /// One that has seen nothing, of a fleet in which names are kept for `grace`.
     #[must_use]
     pub fn new(grace: Duration) -> View {
-        View { grace, nodes: BTreeMap::new(), names: HashMap::new(), tokens: BTreeMap::new(), unread: 0, heard: None }
+        View {
+            grace,
+            nodes: BTreeMap::new(),
+            names: HashMap::new(),
+            tokens: BTreeMap::new(),
+            unread: 0,
+            heard: None,
+        }
     }
 
     /// Begins anew with all that etcd has. Since when a node is gone is remembered.
@@ -151,7 +158,9 @@ impl View {
                 }
             }
             Key::Name(name) => match self.value(change) {
-                Some((record, revision)) => drop(self.names.insert(name.to_owned(), NameView { record, revision })),
+                Some((record, revision)) => {
+                    drop(self.names.insert(name.to_owned(), NameView { record, revision }))
+                }
                 None => drop(self.names.remove(name)),
             },
             Key::Token(name) => match change {
@@ -202,7 +211,10 @@ impl View {
             name: name.clone(),
             state: self.state_of(node),
             record: node.registration.clone(),
-            kept_for: node.gone.map(|gone| self.grace.saturating_sub(gone.elapsed())).filter(|left| !left.is_zero()),
+            kept_for: node
+                .gone
+                .map(|gone| self.grace.saturating_sub(gone.elapsed()))
+                .filter(|left| !left.is_zero()),
             names: counts.get(name.as_str()).copied().unwrap_or(0),
         };
         self.nodes.iter().map(view).collect()
@@ -245,6 +257,12 @@ impl View {
     #[must_use]
     pub fn name(&self, name: &str) -> Option<&NameView> {
         self.names.get(name)
+    }
+
+    /// How many names the holder of a token has, on all nodes.
+    #[must_use]
+    pub fn held_by(&self, holder: &str) -> usize {
+        self.names.values().filter(|name| name.record.holder.as_deref() == Some(holder)).count()
     }
 
     /// The names that a node has, with the ids of their branches.

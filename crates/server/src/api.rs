@@ -166,7 +166,11 @@ impl Api {
             // What has the name is in the view a moment later.
             tokio::time::sleep(FLEET_PAUSE).await;
         }
-        Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "name_moves", "the name moves from node to node; try again"))
+        Err(Refusal::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "name_moves",
+            "the name moves from node to node; try again",
+        ))
     }
 
     /// Who destroyed a branch can give its name to another one, on any node.
@@ -189,11 +193,7 @@ impl Api {
         };
         let body = call.collect(body).await?;
         let target = head.uri.path_and_query().map_or("", |target| target.as_str());
-        match self.keys.turn(
-            caller,
-            key,
-            &[endpoint.method.as_str().as_bytes(), target.as_bytes(), &body],
-        )? {
+        match self.keys.turn(caller, key, &[endpoint.method.as_str().as_bytes(), target.as_bytes(), &body])? {
             Turn::Again(response) => Ok(response),
             Turn::First(claim) => {
                 let (api, name, caller) = (Arc::clone(self), name.to_owned(), caller.clone());
@@ -304,7 +304,9 @@ impl Api {
                 json(&NodeChanged { node: name.to_owned() })
             }
             Op::Tokens => page::reply(call, self.doors.tokens()?.list(), |token| &token.name),
-            Op::CreateToken => json(&self.doors.create_token(engine, self.fleet.as_deref(), call.read(body).await?).await?),
+            Op::CreateToken => {
+                json(&self.doors.create_token(engine, self.fleet.as_deref(), call.read(body).await?).await?)
+            }
             Op::RotateToken => json(&self.doors.rotate_token(engine, self.fleet.as_deref(), name).await?),
             Op::RevokeToken => json(&self.doors.revoke_token(engine, self.fleet.as_deref(), name).await?),
             Op::MakeConsoleLink => self.make_console_link(call.read(body).await?).await,

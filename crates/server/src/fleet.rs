@@ -78,6 +78,7 @@ pub(crate) fn not_passed_on(op: Op, hop: &Hop) -> Refusal {
 
 /// The refusal of what only a daemon in a fleet can do.
 pub(crate) fn no_fleet() -> Refusal {
-    let message = "this daemon is in no fleet; start it with `duramen serve --fleet etcd://...`, see docs/fleet.md";
+    let message =
+        "this daemon is in no fleet; start it with `duramen serve --fleet etcd://...`, see docs/fleet.md";
     Refusal::new(StatusCode::CONFLICT, "no_fleet", message)
 }

@@ -76,9 +76,9 @@ impl Body for Reply {
                 None => rest.poll_recv(context).map(|part| part.map(|part| part.map(Frame::data))),
             },
             #[cfg(feature = "fleet")]
-            Content::Passed(body) => {
-                Pin::new(body).poll_frame(context).map(|frame| frame.map(|frame| frame.map_err(io::Error::other)))
-            }
+            Content::Passed(body) => Pin::new(body)
+                .poll_frame(context)
+                .map(|frame| frame.map(|frame| frame.map_err(io::Error::other))),
         }
     }
 

@@ -175,7 +175,10 @@ impl RouterHandle {
 
     /// Serves a session that another node passes on.
     #[cfg(feature = "fleet")]
-    pub(crate) async fn serve_passed_on(&self, stream: tokio_rustls::server::TlsStream<tokio::net::TcpStream>) {
+    pub(crate) async fn serve_passed_on(
+        &self,
+        stream: tokio_rustls::server::TlsStream<tokio::net::TcpStream>,
+    ) {
         connection::hop::serve(&self.shared, stream).await;
     }
 

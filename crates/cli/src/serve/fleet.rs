@@ -57,11 +57,13 @@ impl FleetArgs {
         let (Some(etcd), Some(node), Some(advertise)) = (self.fleet, self.node, self.advertise) else {
             return Ok(None);
         };
-        let port = advertise.rsplit_once(':').and_then(|(host, port)| {
-            port.parse::<u16>().ok().filter(|port| *port > 0 && !host.is_empty())
-        });
+        let port = advertise
+            .rsplit_once(':')
+            .and_then(|(host, port)| port.parse::<u16>().ok().filter(|port| *port > 0 && !host.is_empty()));
         let Some(port) = port else {
-            let message = format!("--advertise {advertise}: write it like 10.0.0.7:7443, so that other nodes reach this one");
+            let message = format!(
+                "--advertise {advertise}: write it like 10.0.0.7:7443, so that other nodes reach this one"
+            );
             return Err(Failure::Usage(message));
         };
         let grace = self.fleet_grace.unwrap_or(GRACE);

@@ -76,27 +76,30 @@ fn who_is_no_node_is_served_nothing_and_hops_end() {
         let answer = ask(address(&bed, 2), "c", &good, "a", &request).await.expect("an answer");
         assert!(answer.starts_with("HTTP/1.1 404"), "{answer}");
         // What is not about branches stays on its machine, whoever asks.
-        for path in ["/v1/status", "/v1/tokens", "/v1/doors", "/v1/branches/x/administrator-url", "/v1/nodes"] {
-            let answer = ask(address(&bed, 1), "b", &good, "a", &get(path, "owner")).await.expect("an answer");
+        for path in ["/v1/status", "/v1/tokens", "/v1/doors", "/v1/branches/x/administrator-url", "/v1/nodes"]
+        {
+            let answer =
+                ask(address(&bed, 1), "b", &good, "a", &get(path, "owner")).await.expect("an answer");
             assert!(answer.starts_with("HTTP/1.1 403"), "{path}: {answer}");
         }
         // FL-8: a token that the node does not know, and what is no caller at all.
         for caller in ["token t-unknown", "token", "nobody", "", "owner token"] {
-            let answer = ask(address(&bed, 1), "b", &good, "a", &get("/v1/branches/x", caller)).await.unwrap();
+            let answer =
+                ask(address(&bed, 1), "b", &good, "a", &get("/v1/branches/x", caller)).await.unwrap();
             assert!(answer.starts_with("HTTP/1.1 401"), "{caller}: {answer}");
         }
 
         // FL-10: a daemon with certificates of another authority says in etcd that it is a node: no request goes to it.
         let home = crate::support::Home::new();
         authority::certify(&other, "evil", &home.path().join("fleet")).expect("a certificate");
-        let lone = bed.program(0, "evil", &home, "10m", &[]);
-        // On the node of a, whose port is taken.
-        let lone = lone.arguments(["--fleet-listen", &format!("{}:{}", bed.network.address(0), PORT + 1)]);
+        // On the machine of a, whose ports are taken.
+        let lone = bed.program_at(0, "evil", &home, "10m", &[], [PORT + 1, PORT + 2, PORT + 3]);
         lone.start(&bed.network).expect("it starts");
         crate::bed::until("it is there", async || bed.node("b").sees("evil").await == "ready").await;
         let claim = r#"{"node":"evil","id":"b-evil","claimed_at":"2026-01-02T03:04:05Z"}"#;
         bed.etcd.put("/duramen/test/v1/names/trap", Some(claim)).await.expect("a claim");
-        crate::bed::until("a sees the claim", async || code(at.branch("trap").await) == "node_unreachable").await;
+        crate::bed::until("a sees the claim", async || code(at.branch("trap").await) == "node_unreachable")
+            .await;
         bed.etcd.put("/duramen/test/v1/names/trap", None).await.expect("it goes");
         lone.stop(Duration::from_secs(30));
         drop(lone);
@@ -113,7 +116,8 @@ fn rustls_config_without_certificate(certificates: &Path) -> Arc<rustls::ClientC
     let mut roots = rustls::RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(certificates.join(authority::AUTHORITY)).unwrap()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let config =
+        rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
     let mut config = config.with_root_certificates(roots).with_no_client_auth();
     config.alpn_protocols = vec![ALPN.to_vec()];
     Arc::new(config)

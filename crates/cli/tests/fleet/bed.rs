@@ -10,12 +10,15 @@ use rustix::process::{kill_process, Pid, Signal};
 use std::{
     collections::{BTreeMap, BTreeSet},
     future::Future,
-    path::{Path, PathBuf},
+    path::PathBuf,
     time::Duration,
 };
 
 /// Where nodes listen for one another.
 pub(crate) const PORT: u16 = 7443;
+/// And for PostgreSQL clients, and HTTP clients.
+pub(crate) const PG_PORT: u16 = 6432;
+pub(crate) const HTTP_PORT: u16 = 6433;
 /// What comes by itself comes within this.
 pub(crate) const SOON: Duration = Duration::from_secs(60);
 pub(crate) const NAMES: [&str; 3] = ["a", "b", "c"];
@@ -53,7 +56,11 @@ pub(crate) fn within<F: Future<Output = ()>>(made: Made, work: impl FnOnce(Bed) 
     let mode = <std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o755);
     std::fs::set_permissions(dir.path(), mode).expect("its mode");
     let network = Network::namespaces(dir.path(), made.nodes).expect("namespaces; it needs root");
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(4)
+        .enable_all()
+        .build()
+        .expect("a runtime");
     runtime.block_on(async {
         let bed = Bed::make(dir, network, &made).await;
         work(bed).await;
@@ -95,15 +102,30 @@ impl Bed {
         grace: &str,
         variables: &[(&str, String)],
     ) -> Program {
+        self.program_at(number, name, home, grace, variables, [PORT, PG_PORT, HTTP_PORT])
+    }
+
+    /// The same, that listens at other ports.
+    pub(crate) fn program_at(
+        &self,
+        number: usize,
+        name: &str,
+        home: &Home,
+        grace: &str,
+        variables: &[(&str, String)],
+        [port, pg_port, http_port]: [u16; 3],
+    ) -> Program {
         let user = ServerUser::of_this_process().expect("a user");
         let place = home.path().parent().expect("a folder").to_owned();
-        let address = format!("{}:{PORT}", self.network.address(number));
+        let address = format!("{}:{port}", self.network.address(number));
         let fleet = format!("etcd://{}/test", self.etcd.clients().join(","));
-        let mut program = Program::new(format!("node {name}"), Path::new(EXE), &place, &user, Some(number))
+        let mut program = Program::new(format!("node {name}"), &exe(), &place, &user, Some(number))
             .expect("a program")
             .arguments(["--home".to_owned(), home.path().display().to_string()])
-            .arguments(["serve", "--volume-size", "2G", "--pg-listen", "off", "--fleet", &fleet, "--node", name])
-            .arguments(["--advertise", &address, "--fleet-grace", grace]);
+            .arguments(["serve", "--volume-size", "2G", "--fleet", &fleet, "--node", name])
+            .arguments(["--advertise", &address, "--fleet-grace", grace, "--insecure", "--unmasked-ok"])
+            .arguments(["--pg-listen", &format!("{}:{pg_port}", self.network.address(number))])
+            .arguments(["--http-listen", &format!("{}:{http_port}", self.network.address(number))]);
         for (name, value) in variables {
             program = program.variable(name, value);
         }
@@ -177,7 +199,14 @@ impl Bed {
                 let Some(mut connection) = node.try_connect().await else { return false };
                 let Ok(status) = connection.status().await else { return false };
                 let hot: u32 = status.pools.iter().map(|pool| pool.hot).sum();
-                let needed = (status.leases + hot + status.cold) as usize;
+                let mut needed = (status.leases + hot + status.cold) as usize;
+                // What a branch was before it was reset is kept.
+                for branch in connection.branches().await.unwrap_or_default() {
+                    if branch.node.as_deref() == Some(node.name) {
+                        needed +=
+                            connection.snapshots(&branch.name).await.map_or(0, |snapshots| snapshots.len());
+                    }
+                }
                 let there = entries(&node.home.path().join("volumes/branches")).len();
                 status.settled && status.to_delete == 0 && there == needed
             })
@@ -243,6 +272,11 @@ impl Node {
     pub(crate) fn root(&self) -> PathBuf {
         self.home.path()
     }
+}
+
+/// The program of the daemons: that of the tests, unless `DURAMEN_FLEET_PROGRAM` says another one, for figures of a release.
+fn exe() -> PathBuf {
+    std::env::var_os("DURAMEN_FLEET_PROGRAM").map_or_else(|| PathBuf::from(EXE), PathBuf::from)
 }
 
 pub(crate) async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {

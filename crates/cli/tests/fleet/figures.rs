@@ -16,7 +16,12 @@ const QUERIES: usize = 1000;
 
 fn percentile(times: &mut [Duration], part: f64) -> f64 {
     times.sort();
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "a place in a list")]
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "a place in a list"
+    )]
     let place = ((times.len() - 1) as f64 * part).round() as usize;
     clock::ms(times[place])
 }
@@ -66,10 +71,20 @@ fn what_a_fleet_costs() {
         for _ in 0..3 {
             let mut own = queries(&mut here, "q").await;
             let mut hop = queries(&mut there, "q").await;
-            rounds.push((percentile(&mut own, 0.5), percentile(&mut hop, 0.5), percentile(&mut own, 0.95), percentile(&mut hop, 0.95)));
+            rounds.push((
+                percentile(&mut own, 0.5),
+                percentile(&mut hop, 0.5),
+                percentile(&mut own, 0.95),
+                percentile(&mut hop, 0.95),
+            ));
         }
-        println!("one write to etcd: p50 {:.2} ms, p95 {:.2} ms", percentile(&mut puts, 0.5), percentile(&mut puts, 0.95));
-        for (what, times) in [("create on this node", &mut local), ("create on another node", &mut elsewhere)] {
+        println!(
+            "one write to etcd: p50 {:.2} ms, p95 {:.2} ms",
+            percentile(&mut puts, 0.5),
+            percentile(&mut puts, 0.95)
+        );
+        for (what, times) in [("create on this node", &mut local), ("create on another node", &mut elsewhere)]
+        {
             println!("{what}: p50 {:.2} ms, p95 {:.2} ms", percentile(times, 0.5), percentile(times, 0.95));
         }
         println!(

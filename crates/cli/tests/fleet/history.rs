@@ -78,7 +78,9 @@ impl History {
 
 fn check(path: &Path) -> std::process::Output {
     let checker = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fleet/checker");
-    let go = ["go", "/usr/local/go/bin/go"].into_iter().find(|go| Command::new(go).arg("version").output().is_ok());
+    let go = ["go", "/usr/local/go/bin/go"]
+        .into_iter()
+        .find(|go| Command::new(go).arg("version").output().is_ok());
     let go = go.expect("the checker of histories needs Go; apt-get install golang-go, or from go.dev");
     Command::new(go)
         .args(["run", "-mod=readonly", "."])
@@ -110,7 +112,10 @@ fn the_checker_refuses_what_is_not_linearizable() {
     let done = "done";
     assert!(run(&[("create", 1, 2, done, "x", false), ("get", 3, 4, done, "x", false)]));
     assert!(run(&[("create", 1, 9, done, "x", false), ("create", 2, 3, done, "x", true)]));
-    assert!(run(&[("create", 1, 2, "unknown", "", false), ("get", 3, 4, done, "x", false)]), "it may have been done");
+    assert!(
+        run(&[("create", 1, 2, "unknown", "", false), ("get", 3, 4, done, "x", false)]),
+        "it may have been done"
+    );
     assert!(run(&[("create", 1, 2, "unknown", "", false), ("get", 3, 4, "none", "", false)]), "or not");
     assert!(run(&[
         ("create", 1, 2, done, "x", false),
@@ -119,7 +124,10 @@ fn the_checker_refuses_what_is_not_linearizable() {
         ("create", 7, 8, done, "y", false),
     ]));
     assert!(!run(&[("create", 1, 2, done, "x", false), ("create", 3, 4, done, "y", false)]), "given twice");
-    assert!(!run(&[("create", 1, 5, done, "x", false), ("create", 2, 6, done, "y", false)]), "beside each other");
+    assert!(
+        !run(&[("create", 1, 5, done, "x", false), ("create", 2, 6, done, "y", false)]),
+        "beside each other"
+    );
     assert!(!run(&[("create", 1, 2, done, "x", false), ("get", 3, 4, "none", "", false)]), "lost");
     assert!(!run(&[
         ("create", 1, 2, done, "x", false),

@@ -37,7 +37,7 @@ async fn any_node_answers_for_all(bed: &Bed) {
         let sql = format!("INSERT INTO t VALUES ({}, '{}')", 100 + node.name.as_bytes()[0], node.name);
         let statement = duramen_api::model::QueryRequest { sql: Some(sql), ..Default::default() };
         at.query("n-0", &statement).await.expect("a row");
-        assert_eq!(code(at.branch("n-none").await), "unknown_branch");
+        assert_eq!(code(at.branch("n-none").await), "not_found");
     }
     let mut at = bed.nodes[1].connect().await;
     let rows = query(&mut at, "n-0", "SELECT note FROM t WHERE id > 0 ORDER BY id").await.unwrap();
@@ -45,7 +45,11 @@ async fn any_node_answers_for_all(bed: &Bed) {
     at.reset_branch("n-0").await.expect("a reset elsewhere");
     assert_eq!(query(&mut at, "n-0", "SELECT count(*) FROM t").await.unwrap(), json!([[1]]));
     // A child is made where its parent is.
-    let wanted = CreateBranch { name: Some("child".to_owned()), from: Some("n-0".to_owned()), ..CreateBranch::default() };
+    let wanted = CreateBranch {
+        name: Some("child".to_owned()),
+        from: Some("n-0".to_owned()),
+        ..CreateBranch::default()
+    };
     at.create_branch(&wanted).await.expect("a child");
     let held = bed.held().await;
     assert_eq!(held["child"].0, held["n-0"].0);
@@ -120,9 +124,9 @@ async fn etcd_goes_away(bed: &Bed) {
 /// The node that has a branch, by what nodes hold.
 async fn bed_holder(bed: &Bed, name: &str) -> String {
     for node in &bed.nodes {
-        if std::fs::read_to_string(node.root().join("leases.jsonl")).is_ok_and(|text| {
-            text.lines().rev().any(|line| line.contains(&format!("\"name\":\"{name}\"")))
-        }) {
+        if std::fs::read_to_string(node.root().join("leases.jsonl"))
+            .is_ok_and(|text| text.lines().rev().any(|line| line.contains(&format!("\"name\":\"{name}\""))))
+        {
             return node.name.to_owned();
         }
     }
@@ -171,7 +175,10 @@ fn a_node_that_is_cut_off_is_unreachable_then_lost_and_comes_back() {
         assert_eq!(code(at_b.branch("x").await), "node_unreachable");
         assert_eq!(code(create(&mut at_b, "x").await), "node_unreachable");
         // It keeps its sessions, and gives no names.
-        assert_eq!(query(&mut at_a, "x", "SELECT note FROM t WHERE id = 7").await.unwrap(), json!([["kept"]]));
+        assert_eq!(
+            query(&mut at_a, "x", "SELECT note FROM t WHERE id = 7").await.unwrap(),
+            json!([["kept"]])
+        );
         until("a knows it", async || a.view().await.is_some_and(|view| view.standing == "joining")).await;
         assert_eq!(code(create(&mut at_a, "z").await), "not_in_fleet");
         until("it is lost", async || b.sees("a").await == "lost").await;
@@ -185,7 +192,10 @@ fn a_node_that_is_cut_off_is_unreachable_then_lost_and_comes_back() {
         let names: Vec<&str> = list.iter().map(|branch| branch.name.as_str()).collect();
         assert_eq!(names.len(), 3, "{names:?}");
         let other = names.iter().find(|name| name.starts_with("x.was-")).expect("another name");
-        assert_eq!(query(&mut at_b, other, "SELECT note FROM t WHERE id = 7").await.unwrap(), json!([["kept"]]));
+        assert_eq!(
+            query(&mut at_b, other, "SELECT note FROM t WHERE id = 7").await.unwrap(),
+            json!([["kept"]])
+        );
         assert_eq!(list.iter().find(|branch| branch.name == "y").unwrap().node.as_deref(), Some("a"));
         // A node that does not answer is named, and not waited for.
         bed.network.pull(0, true).expect("the cable is pulled again");

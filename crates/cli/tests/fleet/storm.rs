@@ -65,7 +65,8 @@ impl Storm {
 
     async fn one(&self, client: usize, rng: &mut fastrand::Rng) {
         let name = format!("n-{}", rng.usize(..NAMES));
-        let through = self.clients[rng.usize(..self.clients.len())].clone().with_deadline(Duration::from_secs(8));
+        let through =
+            self.clients[rng.usize(..self.clients.len())].clone().with_deadline(Duration::from_secs(8));
         let Ok(mut at) = through.connect().await else {
             self.count("no connection");
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -82,7 +83,8 @@ impl Storm {
                 self.history.note(client, "create", &name, call, &told);
             }
             4 | 5 => {
-                let told = self.told("destroy", at.destroy_branch(&name).await.map(|branch| (branch.id, false)));
+                let told =
+                    self.told("destroy", at.destroy_branch(&name).await.map(|branch| (branch.id, false)));
                 self.history.note(client, "destroy", &name, call, &told);
             }
             6 => {
@@ -168,7 +170,8 @@ async fn faults(bed: &Bed, storm: &Storm, rng: &mut fastrand::Rng) {
 #[test]
 fn a_storm_of_faults_gives_no_name_twice_and_loses_nothing() {
     within(Made { hot: 6, ..Made::default() }, |bed| async move {
-        let seconds = std::env::var("DURAMEN_FLEET_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(SECONDS);
+        let seconds =
+            std::env::var("DURAMEN_FLEET_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(SECONDS);
         let seed = entropy::seed();
         println!("seed {seed}, {seconds} s");
         let storm = Arc::new(Storm {
@@ -201,7 +204,12 @@ fn a_storm_of_faults_gives_no_name_twice_and_loses_nothing() {
         for client in clients {
             client.await.expect("a client ends");
         }
-        println!("{} operations in {:?}: {:#?}", storm.history.len(), begin.elapsed(), storm.counts.lock().unwrap());
+        println!(
+            "{} operations in {:?}: {:#?}",
+            storm.history.len(),
+            begin.elapsed(),
+            storm.counts.lock().unwrap()
+        );
 
         // It heals.
         for node in &bed.nodes {

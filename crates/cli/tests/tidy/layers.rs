@@ -47,7 +47,18 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("fleet", &["base"]),
     (
         "server",
-        &["base", "postgres", "traces", "api", "client", "console", "mcp", "branches", "attachments", "fleet"],
+        &[
+            "base",
+            "postgres",
+            "traces",
+            "api",
+            "client",
+            "console",
+            "mcp",
+            "branches",
+            "attachments",
+            "fleet",
+        ],
     ),
     ("rehearse", &["base", "measure", "postgres", "api", "client", "reports"]),
     (

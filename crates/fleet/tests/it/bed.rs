@@ -30,7 +30,8 @@ impl Bed {
         let dir = tempfile::tempdir().expect("a folder");
         let program = program(&duramen_base::home::usual()).expect("etcd is there");
         let user = ServerUser::of_this_process().expect("a user");
-        let etcd = Etcd::start(dir.path(), &program, members, &user, &Network::loopback(members)).expect("it starts");
+        let etcd = Etcd::start(dir.path(), &program, members, &user, &Network::loopback(members))
+            .expect("it starts");
         etcd.ready().await.expect("a leader");
         Bed { etcd, _dir: dir }
     }
@@ -72,7 +73,10 @@ impl Bed {
         let mut client = self.client().await;
         let prefix = format!("/duramen/test/v1/{below}");
         let all = client.get(prefix, Some(GetOptions::new().with_prefix())).await.expect("an answer");
-        all.kvs().iter().map(|kv| kv.key_str().expect("text").rsplit('/').next().unwrap().to_owned()).collect()
+        all.kvs()
+            .iter()
+            .map(|kv| kv.key_str().expect("text").rsplit('/').next().unwrap().to_owned())
+            .collect()
     }
 
     /// The revision of etcd: how often it was written to.
@@ -124,7 +128,8 @@ impl Holds for Held {
 
     fn rename(&self, name: &str, id: &str, other: &str) -> Result<(), String> {
         let mut held = self.0.lock().unwrap();
-        let local = held.iter_mut().find(|local| local.name == name && local.id == id).ok_or("it is not there")?;
+        let local =
+            held.iter_mut().find(|local| local.name == name && local.id == id).ok_or("it is not there")?;
         local.name = other.to_owned();
         Ok(())
     }

@@ -87,7 +87,10 @@ async fn a_claim_that_nobody_waits_for_is_freed() {
     for pause in 0..20 {
         let id = format!("b-{pause}");
         let claim = node.claim("x", &id, None, None);
-        if tokio::time::timeout(Duration::from_micros(100 * pause), claim).await.is_ok_and(|claim| claim.is_ok()) {
+        if tokio::time::timeout(Duration::from_micros(100 * pause), claim)
+            .await
+            .is_ok_and(|claim| claim.is_ok())
+        {
             node.ended("x", &id);
         }
         until("it is freed", async || node.to_free() == 0 && bed.keys("names/").await.is_empty()).await;
@@ -109,7 +112,9 @@ async fn names_of_a_dead_node_are_free_after_its_grace() {
     until("it is unreachable", async || b.view().state("a") == NodeState::Unreachable).await;
     assert!(died.elapsed() < Duration::from_millis(6500), "{:?}", died.elapsed());
     let refused = b.claim("x", "b-3", None, None).await.expect_err("it is kept");
-    assert!(matches!(&refused, ClaimError::Held { record, state: NodeState::Unreachable, .. } if record.id == "b-1"));
+    assert!(
+        matches!(&refused, ClaimError::Held { record, state: NodeState::Unreachable, .. } if record.id == "b-1")
+    );
     until("it is lost", async || b.view().state("a") == NodeState::Lost).await;
     assert!(died.elapsed() >= GRACE);
     b.claim("x", "b-3", None, None).await.unwrap();
@@ -141,7 +146,10 @@ async fn who_returns_at_the_last_moment_keeps_its_names() {
     b.hand_over();
     let _back = bed.node("a").await;
     let claim = b.claim("x", "b-2", None, None).await.expect_err("the node is there");
-    assert!(matches!(claim, ClaimError::Held { .. } | ClaimError::Etcd { .. } | ClaimError::NotMember { .. }), "{claim}");
+    assert!(
+        matches!(claim, ClaimError::Held { .. } | ClaimError::Etcd { .. } | ClaimError::NotMember { .. }),
+        "{claim}"
+    );
     assert_eq!(bed.node("c").await.find("x").await.unwrap().unwrap().id, "b-1");
 }
 

@@ -21,7 +21,8 @@ fn branch(name: &str) -> BranchView {
         holder: None,
         disk: None,
         parent: None,
-        existing: false, node: None,
+        existing: false,
+        node: None,
     }
 }
 

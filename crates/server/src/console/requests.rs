@@ -60,7 +60,9 @@ impl Api {
         let made = self.doors.create_token(&self.engine, self.fleet.as_deref(), wanted.clone()).await;
         let made = match made {
             // Without etcd the console shows what this machine has.
-            Err(error) if error.kind == Kind::Unavailable => self.doors.create_token(&self.engine, None, wanted).await,
+            Err(error) if error.kind == Kind::Unavailable => {
+                self.doors.create_token(&self.engine, None, wanted).await
+            }
             made => made,
         };
         Ok(made?.token.name)

@@ -18,7 +18,19 @@ impl Names for Agreeing {
         Box::pin(async move {
             stall::at("before claim").await;
             let WantedName { name, id, source, holder } = wanted;
-            self.0.claim(name, id, source, holder).await.map_err(|error| told(&self.0, error))?;
+            // What a holder has on all nodes, as far as this one has heard.
+            if let Some((holder, most)) =
+                holder.filter(|(holder, most)| self.0.view().held_by(holder) >= *most as usize)
+            {
+                let message = format!(
+                    "{most} branches are held by this token ({holder}) on all nodes, which is as many as it may; destroy one first"
+                );
+                return Err(EngineError::new(Kind::Quota, "quota_exceeded", message));
+            }
+            self.0
+                .claim(name, id, source, holder.map(|(holder, _)| holder))
+                .await
+                .map_err(|error| told(&self.0, error))?;
             stall::at("after claim").await;
             Ok(())
         })
@@ -45,9 +57,10 @@ pub(super) fn told(fleet: &Fleet, error: ClaimError) -> EngineError {
     match error {
         ClaimError::NotMember { .. } => unavailable("not_in_fleet", message),
         ClaimError::Draining { .. } => unavailable("node_drains", message),
-        ClaimError::Held { name, record, .. } if record.node == fleet.node() => {
-            unavailable("name_settles", format!("the name {name} is being settled after a restart; try again"))
-        }
+        ClaimError::Held { name, record, .. } if record.node == fleet.node() => unavailable(
+            "name_settles",
+            format!("the name {name} is being settled after a restart; try again"),
+        ),
         ClaimError::Held { name, record, state: NodeState::Unreachable } => {
             let kept = fleet.node_view(&record.node).and_then(|node| node.kept_for).unwrap_or_default();
             let message = format!(
@@ -68,7 +81,8 @@ pub(super) struct Holding(pub(super) Arc<Engine>);
 impl Holds for Holding {
     fn all(&self) -> Vec<Local> {
         let held = self.0.held_names().into_iter();
-        held.map(|held| Local { name: held.name, id: held.id, source: held.source, holder: held.holder }).collect()
+        held.map(|held| Local { name: held.name, id: held.id, source: held.source, holder: held.holder })
+            .collect()
     }
 
     fn rename(&self, name: &str, id: &str, other: &str) -> Result<(), String> {

@@ -42,7 +42,11 @@ impl std::fmt::Debug for Connections {
 
 impl Connections {
     pub(super) fn new(trust: &Trust) -> Connections {
-        Connections { requests: trust.client(ALPN), sessions: trust.client(ALPN_SESSIONS), idle: Mutex::default() }
+        Connections {
+            requests: trust.client(ALPN),
+            sessions: trust.client(ALPN_SESSIONS),
+            idle: Mutex::default(),
+        }
     }
 
     /// Sends a request to a node, by a connection that is there or a new one.
@@ -94,8 +98,9 @@ impl Connections {
 
     async fn connect(&self, node: &str, address: &str) -> Result<SendRequest<Body>, Refusal> {
         let stream = tls(node, address, &self.requests).await?;
-        let (sender, connection) =
-            http1::handshake(TokioIo::new(stream)).await.map_err(|error| unreachable(node, address, error))?;
+        let (sender, connection) = http1::handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| unreachable(node, address, error))?;
         tokio::spawn(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "a connection to another node ended early");
@@ -117,7 +122,9 @@ fn key(node: &str, address: &str) -> String {
 
 /// A connection to a node that has shown that it is that node.
 async fn tls(node: &str, address: &str, config: &Arc<ClientConfig>) -> Result<TlsStream<TcpStream>, Refusal> {
-    let Some(name) = expected(node) else { return Err(unreachable(node, address, "it is no name of a node")) };
+    let Some(name) = expected(node) else {
+        return Err(unreachable(node, address, "it is no name of a node"));
+    };
     let connecting = async {
         let stream = TcpStream::connect(address).await?;
         door::prepare(&stream);
@@ -126,14 +133,17 @@ async fn tls(node: &str, address: &str, config: &Arc<ClientConfig>) -> Result<Tl
     match timeout(CONNECT_LIMIT, connecting).await {
         Ok(Ok(stream)) => Ok(stream),
         Ok(Err(error)) => Err(unreachable(node, address, error)),
-        Err(_) => {
-            Err(unreachable(node, address, format_args!("no connection within {} ms", CONNECT_LIMIT.as_millis())))
-        }
+        Err(_) => Err(unreachable(
+            node,
+            address,
+            format_args!("no connection within {} ms", CONNECT_LIMIT.as_millis()),
+        )),
     }
 }
 
 /// The refusal of a request whose node cannot be reached.
 pub(super) fn unreachable(node: &str, address: &str, what: impl std::fmt::Display) -> Refusal {
-    let message = format!("the node {node} ({address}) cannot be reached: {what}; `duramen node list` shows all");
+    let message =
+        format!("the node {node} ({address}) cannot be reached: {what}; `duramen node list` shows all");
     Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "node_unreachable", message)
 }

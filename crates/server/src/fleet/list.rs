@@ -122,7 +122,11 @@ async fn all<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
                 }
             }
         }
-        if is_done { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+        if is_done {
+            std::task::Poll::Ready(())
+        } else {
+            std::task::Poll::Pending
+        }
     })
     .await;
     pending.into_iter().filter_map(|(_, done)| done).collect()

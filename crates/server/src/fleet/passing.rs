@@ -9,7 +9,7 @@ use crate::{
 use axum::body::Body;
 use bytes::Bytes;
 use duramen_api::{model::Policy, route::Op};
-use duramen_fleet::{authority::host_name, view::NodeState};
+use duramen_fleet::{authority::host_name, member::Standing, view::NodeState};
 use http_body_util::{BodyExt, Limited};
 use hyper::{
     body::Incoming,
@@ -105,7 +105,8 @@ impl Peers {
 
     /// The node on which a branch is made, or is already; nothing, if that is this one.
     async fn node_for(&self, wanted: &Wanted) -> Result<Option<String>, Refusal> {
-        let parent = wanted.from.as_deref().map(|from| from.split_once('@').map_or(from, |(parent, _)| parent));
+        let parent =
+            wanted.from.as_deref().map(|from| from.split_once('@').map_or(from, |(parent, _)| parent));
         if let Some(parent) = parent {
             return Ok(match self.place(parent, true).await? {
                 Place::Here => None,
@@ -126,6 +127,10 @@ impl Peers {
                     NodeState::Unreachable | NodeState::Lost => {}
                 }
             }
+        }
+        if !matches!(self.fleet.standing(), Standing::Member(_)) {
+            // What is seen of others may be long over; this node says why it makes none.
+            return Ok(None);
         }
         let policy = wanted.policy.unwrap_or_default().to_string();
         let own = self.fleet.node();

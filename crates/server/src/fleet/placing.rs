@@ -18,7 +18,13 @@ pub(super) struct Placed(Mutex<HashMap<String, (Capacity, u32)>>);
 
 impl Placed {
     /// The node on which a branch of a source is made; nothing, if none has the source, or all are full: then this one says why.
-    pub(super) fn choose(&self, view: &View, own: &str, source: Option<&str>, policy: &str) -> Option<String> {
+    pub(super) fn choose(
+        &self,
+        view: &View,
+        own: &str,
+        source: Option<&str>,
+        policy: &str,
+    ) -> Option<String> {
         let mut placed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let nodes = view.nodes();
         let ready = nodes.iter().filter(|node| node.state == NodeState::Ready);

@@ -1,6 +1,9 @@
 //! What other nodes are served with: the same requests, on connections on which both have shown certificates of the fleet (FL-10).
 
-use super::{connections::{ALPN, ALPN_SESSIONS}, who, Hop, Peers};
+use super::{
+    connections::{ALPN, ALPN_SESSIONS},
+    who, Hop, Peers,
+};
 use crate::{
     door::Share,
     listener::{self, Course, Limits},

@@ -9,7 +9,11 @@ use std::sync::Arc;
 
 impl Peers {
     /// Makes a token of the fleet.
-    pub(crate) async fn create_token(&self, tokens: &Tokens, wanted: CreateToken) -> Result<NewToken, EngineError> {
+    pub(crate) async fn create_token(
+        &self,
+        tokens: &Tokens,
+        wanted: CreateToken,
+    ) -> Result<NewToken, EngineError> {
         let draft = tokens.drafted(wanted).map_err(TokenError::into_engine_error)?;
         let name = draft.name().to_owned();
         if !self.fleet.add_token(&name, &draft.value()).await.map_err(silent)? {
@@ -47,10 +51,14 @@ impl Peers {
     /// What the fleet has of a token; nothing, if it has none of that name.
     async fn value_of(&self, token: &Token) -> Result<Option<Vec<u8>>, EngineError> {
         let was = self.fleet.token(&token.name).await.map_err(silent)?;
-        let is_other = was.as_deref().is_some_and(|was| {
-            !serde_json::from_slice::<Token>(was).is_ok_and(|other| other.id == token.id)
-        });
-        if is_other { Err(changed(&token.name)) } else { Ok(was) }
+        let is_other = was
+            .as_deref()
+            .is_some_and(|was| !serde_json::from_slice::<Token>(was).is_ok_and(|other| other.id == token.id));
+        if is_other {
+            Err(changed(&token.name))
+        } else {
+            Ok(was)
+        }
     }
 
     /// Follows the tokens of the fleet, and makes those of this home known to it.
@@ -101,7 +109,11 @@ fn kept(tokens: &Tokens, draft: Draft) -> Result<NewToken, EngineError> {
 }
 
 fn silent(error: EtcdError) -> EngineError {
-    EngineError::new(Kind::Unavailable, "fleet_silent", format!("{error}; tokens are as they were, as far as is known"))
+    EngineError::new(
+        Kind::Unavailable,
+        "fleet_silent",
+        format!("{error}; tokens are as they were, as far as is known"),
+    )
 }
 
 fn changed(name: &str) -> EngineError {

@@ -19,7 +19,9 @@ pub(super) fn write(caller: &Caller, headers: &mut HeaderMap) -> bool {
         Caller::Owner => "owner".to_owned(),
         Caller::Member => "member".to_owned(),
         Caller::Holder(visitor) => {
-            if let Some(router) = visitor.router.as_deref().and_then(|router| HeaderValue::try_from(router).ok()) {
+            if let Some(router) =
+                visitor.router.as_deref().and_then(|router| HeaderValue::try_from(router).ok())
+            {
                 headers.insert(ROUTER, router);
             }
             format!("token {}", visitor.token.id)
@@ -76,7 +78,9 @@ mod tests {
         };
         assert!(matches!(read_as("owner"), Ok(Caller::Owner)));
         let id = format!("token {}", made.token.id);
-        assert!(matches!(read_as(&id), Ok(Caller::Holder(visitor)) if visitor.token.name == "ci" && !visitor.sees_unmasked));
+        assert!(
+            matches!(read_as(&id), Ok(Caller::Holder(visitor)) if visitor.token.name == "ci" && !visitor.sees_unmasked)
+        );
         for text in ["", "root", "owner x", "token", "token ", "token ci", "token t-unknown", "Owner"] {
             assert_eq!(read_as(text).err().map(|refusal| refusal.status.as_u16()), Some(401), "{text:?}");
         }
@@ -84,7 +88,8 @@ mod tests {
         assert!(read_as(&id).is_err(), "the asked node may not have heard of it yet");
         let mut headers = HeaderMap::new();
         assert!(!write(&Caller::Nobody, &mut headers) && !write(&Caller::Stranger, &mut headers));
-        let visitor = Visitor { token: Arc::new(made.token), sees_unmasked: true, router: None, session: None };
+        let visitor =
+            Visitor { token: Arc::new(made.token), sees_unmasked: true, router: None, session: None };
         assert!(write(&Caller::Holder(visitor), &mut headers));
         assert_eq!(headers[CALLER], id.as_str());
     }

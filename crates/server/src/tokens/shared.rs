@@ -87,7 +87,9 @@ impl Tokens {
             .collect();
         let mut changed = Vec::new();
         for name in gone {
-            self.write(kept.iter().filter(|(other, _)| **other != name).map(|(_, kept)| kept.line()).collect())?;
+            self.write(
+                kept.iter().filter(|(other, _)| **other != name).map(|(_, kept)| kept.line()).collect(),
+            )?;
             kept.remove(&name);
             changed.push(name);
         }
@@ -131,7 +133,9 @@ mod tests {
         let made = draft.made();
         assert_eq!(here.follow(&all).unwrap(), [""; 0], "it has it already");
         assert_eq!(there.follow(&all).unwrap(), ["ci"]);
-        let Check::Slow(verifier, Some(grant)) = there.check("ci", &made.secret) else { panic!("its hash is not known") };
+        let Check::Slow(verifier, Some(grant)) = there.check("ci", &made.secret) else {
+            panic!("its hash is not known")
+        };
         assert!(verifier.is_of(&made.secret) && grant.token.id == made.token.id);
         there.learn(&grant, &made.secret);
         assert!(matches!(there.check("ci", &made.secret), Check::Right(_)));
@@ -141,7 +145,9 @@ mod tests {
         let mut grant = there.alive("ci").unwrap();
         // R6.
         assert_eq!(there.follow(&[]).unwrap(), ["ci"]);
-        tokio::time::timeout(std::time::Duration::from_secs(5), grant.ends()).await.expect("who was in is out");
+        tokio::time::timeout(std::time::Duration::from_secs(5), grant.ends())
+            .await
+            .expect("who was in is out");
         assert!(there.alive("ci").is_err() && there.with_id(&made.token.id).is_none());
         assert!(clock::unix_ms() > 0);
     }
