@@ -14,7 +14,7 @@ mod sessions;
 use crate::{
     context::{Context, Outcome},
     failure::FAILED,
-    moment, output,
+    moment, node, output,
     parse::{self, PolicyName},
     progress,
     query::{self, Query},
@@ -331,7 +331,14 @@ async fn create(context: &Context, create: Create) -> Outcome {
 }
 
 async fn list(context: &Context) -> Outcome {
-    let branches = context.connect().await?.branches().await?;
+    let mut connection = context.connect().await?;
+    let branches = connection.branches().await?;
+    if branches.is_empty() || branches.iter().any(|branch| branch.node.is_some()) {
+        // A list that is not whole says so. A daemon in no fleet has no nodes.
+        if let Ok(view) = connection.nodes().await {
+            node::tell_missing(&view);
+        }
+    }
     if context.json {
         output::json(&branches)?;
     } else if branches.is_empty() {
@@ -349,7 +356,15 @@ async fn list(context: &Context) -> Outcome {
             ]
         });
         let head = ["NAME", "SOURCE", "GENERATION", "POLICY", "DURABLE", "EXPIRES", "STATE"];
-        output::print(output::table(head, rows));
+        if branches.iter().any(|branch| branch.node.is_some()) {
+            let rows = rows.zip(&branches).map(|([a, b, c, d, e, f, g], branch)| {
+                [a, b, c, d, e, f, g, branch.node.clone().unwrap_or_default()]
+            });
+            let [a, b, c, d, e, f, g] = head;
+            output::print(output::table([a, b, c, d, e, f, g, "NODE"], rows));
+        } else {
+            output::print(output::table(head, rows));
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

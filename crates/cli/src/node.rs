@@ -198,6 +198,13 @@ fn list(context: &Context, view: &FleetView) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Says which nodes do not answer, whose branches are then in no list.
+pub(crate) fn tell_missing(view: &FleetView) {
+    for node in view.nodes.iter().filter(|node| node.names > 0 && !["ready", "draining"].contains(&node.state.as_str())) {
+        output::warning(&format_args!("the node {} is {}: its {} branches are not listed", node.name, node.state, node.names));
+    }
+}
+
 fn row(view: &FleetView, node: &FleetNode) -> [String; 8] {
     let own = if node.name == view.node { " (this one)" } else { "" };
     let state = match node.kept_for_s {

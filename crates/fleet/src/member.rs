@@ -448,9 +448,13 @@ impl Fleet {
             .kvs()
             .iter()
             .filter_map(|kv| Some((keys.read(kv.key_str().ok()?)?, kv.value(), kv.mod_revision())));
-        self.view_mut().load(found);
-        self.changed.send_modify(|times| *times += 1);
         let revision = all.header().map_or(0, etcd_client::ResponseHeader::revision);
+        {
+            let mut view = self.view_mut();
+            view.load(found);
+            view.reach(revision);
+        }
+        self.changed.send_modify(|times| *times += 1);
         let options = WatchOptions::new().with_prefix().with_start_revision(revision + 1);
         let mut watches = self.etcd.watches().await?;
         let mut stream = self.etcd.within(watches.watch(keys.prefix(), Some(options))).await?;
@@ -487,6 +491,7 @@ impl Fleet {
                     EventType::Delete => Change::Gone,
                 };
                 view.apply(key, change);
+                view.reach(kv.mod_revision());
                 if key == Key::Node(&self.settings.node) && matches!(change, Change::Gone) {
                     gone = gone.max(kv.mod_revision());
                 }

@@ -76,6 +76,8 @@ pub struct View {
     names: HashMap<String, NameView>,
     /// Tokens by name, as they stand in etcd, with their revisions.
     tokens: BTreeMap<String, (Vec<u8>, i64)>,
+    /// Up to which revision of etcd everything was seen.
+    revision: i64,
     /// Values that this version cannot read, by key.
     unread: usize,
     /// When the watch said something last.
@@ -100,7 +102,7 @@ impl View {
             nodes: BTreeMap::new(),
             names: HashMap::new(),
             tokens: BTreeMap::new(),
-            unread: 0,
+            revision: 0, unread: 0,
             heard: None,
         }
     }
@@ -183,6 +185,17 @@ impl View {
         }
     }
 
+    /// Takes note that everything up to this revision of etcd was seen.
+    pub fn reach(&mut self, revision: i64) {
+        self.revision = self.revision.max(revision);
+    }
+
+    /// Up to which revision of etcd everything was seen.
+    #[must_use]
+    pub fn revision(&self) -> i64 {
+        self.revision
+    }
+
     /// Takes note that the watch is alive.
     pub fn hear(&mut self) {
         self.heard = Some(clock::now());
@@ -226,10 +239,14 @@ impl View {
         self.nodes().into_iter().find(|node| node.name == name)
     }
 
-    /// How a node is; lost, if nothing is known of it.
+    /// How a node is; lost, if nothing is known of it, and unreachable before anything is known.
     #[must_use]
     pub fn state(&self, node: &str) -> NodeState {
-        self.nodes.get(node).map_or(NodeState::Lost, |node| self.state_of(node))
+        match self.nodes.get(node) {
+            Some(node) => self.state_of(node),
+            None if self.heard.is_some() => NodeState::Lost,
+            None => NodeState::Unreachable,
+        }
     }
 
     /// Where a registered node is reached.
@@ -277,7 +294,7 @@ impl View {
     #[must_use]
     pub fn lost(&self, node: &str) -> Option<i64> {
         match self.nodes.get(node) {
-            None => Some(0),
+            None => self.heard.map(|_| 0),
             Some(found) if self.state_of(found) == NodeState::Lost => {
                 Some(found.member.as_ref().map_or(0, |(_, revision)| *revision))
             }

@@ -118,6 +118,8 @@ struct Kept {
     hash: Option<blake3::Hash>,
     bond: Bond,
     shared: bool,
+    /// Since which revision of etcd the fleet has it, if it was made here.
+    revision: i64,
     /// Dropped when the secret is no longer good: what was entered by it ends.
     alive: watch::Sender<()>,
 }
@@ -464,7 +466,7 @@ impl Kept {
     fn new(token: Token, verifier: Verifier, hash: Option<blake3::Hash>) -> Kept {
         let secret = blake3::hash(verifier.to_string().as_bytes()).to_hex().to_string();
         let bond = Bond { token: token.id.clone(), name: token.name.clone(), secret };
-        Kept { token: Arc::new(token), verifier, hash, bond, shared: false, alive: watch::Sender::new(()) }
+        Kept { token: Arc::new(token), verifier, hash, bond, shared: false, revision: 0, alive: watch::Sender::new(()) }
     }
 
     fn grant(&self) -> Grant {

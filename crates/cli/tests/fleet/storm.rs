@@ -73,8 +73,8 @@ impl Storm {
             return;
         };
         let call = self.history.now();
-        match rng.u32(..10) {
-            0..=3 => {
+        match rng.u32(..40) {
+            0..=13 => {
                 let wanted =
                     CreateBranch { name: Some(name.clone()), wait_ms: Some(5000), ..CreateBranch::default() };
                 let made = at.create_branch(&wanted).await;
@@ -82,16 +82,16 @@ impl Storm {
                 let told = self.told("create", made.map(|branch| (branch.id, branch.existing)));
                 self.history.note(client, "create", &name, call, &told);
             }
-            4 | 5 => {
+            14..=19 => {
                 let told =
                     self.told("destroy", at.destroy_branch(&name).await.map(|branch| (branch.id, false)));
                 self.history.note(client, "destroy", &name, call, &told);
             }
-            6 => {
+            20..=23 => {
                 let told = self.told("get", at.branch(&name).await.map(|branch| (branch.id, false)));
                 self.history.note(client, "get", &name, call, &told);
             }
-            7 => {
+            24 => {
                 let Ok(branch) = at.branch(&name).await else { return };
                 // Before it is asked for: what it takes back is then not looked for.
                 self.rows.lock().unwrap().reset.insert(branch.id);

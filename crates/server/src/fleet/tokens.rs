@@ -16,10 +16,10 @@ impl Peers {
     ) -> Result<NewToken, EngineError> {
         let draft = tokens.drafted(wanted).map_err(TokenError::into_engine_error)?;
         let name = draft.name().to_owned();
-        if !self.fleet.add_token(&name, &draft.value()).await.map_err(silent)? {
-            return Err(TokenError::Exists(name).into_engine_error());
+        match self.fleet.add_token(&name, &draft.value()).await.map_err(silent)? {
+            Some(revision) => kept(tokens, draft, revision),
+            None => Err(TokenError::Exists(name).into_engine_error()),
         }
-        kept(tokens, draft)
     }
 
     /// Gives a token of the fleet another secret.
@@ -32,8 +32,8 @@ impl Peers {
             None => self.fleet.add_token(name, &value).await,
         };
         match replaced.map_err(silent)? {
-            true => kept(tokens, draft),
-            false => Err(changed(name)),
+            Some(revision) => kept(tokens, draft, revision),
+            None => Err(changed(name)),
         }
     }
 
@@ -41,11 +41,15 @@ impl Peers {
     pub(crate) async fn revoke_token(&self, tokens: &Tokens, name: &str) -> Result<Token, EngineError> {
         let (_, token) = tokens.redrafted(name).map_err(TokenError::into_engine_error)?;
         if let Some(was) = self.value_of(&token).await? {
-            if !self.fleet.replace_token(name, &was, None).await.map_err(silent)? {
+            if self.fleet.replace_token(name, &was, None).await.map_err(silent)?.is_none() {
                 return Err(changed(name));
             }
         }
-        tokens.revoke(name).map_err(TokenError::into_engine_error)
+        match tokens.revoke(name) {
+            // The watch was faster.
+            Ok(_) | Err(TokenError::NotFound { .. }) => Ok(token),
+            Err(error) => Err(error.into_engine_error()),
+        }
     }
 
     /// What the fleet has of a token; nothing, if it has none of that name.
@@ -67,12 +71,12 @@ impl Peers {
         let mut changes = self.fleet.changes();
         let mut offered = false;
         loop {
-            let (all, seen) = {
+            let ((all, revision), seen) = {
                 let view = self.fleet.view();
-                (view.tokens(), view.age().is_some())
+                ((view.tokens(), view.revision()), view.age().is_some())
             };
             if seen {
-                match tokens.follow(&all) {
+                match tokens.follow(&all, revision) {
                     Ok(changed) if changed.is_empty() => {}
                     Ok(changed) => tracing::info!(?changed, "tokens of the fleet have changed"),
                     Err(error) => tracing::error!(%error, "tokens of the fleet are not kept"),
@@ -91,8 +95,8 @@ impl Peers {
     async fn offer(&self, tokens: &Tokens) -> bool {
         for (name, value) in tokens.own() {
             match self.fleet.add_token(&name, &value).await {
-                Ok(true) => tracing::info!(name, "the token is one of the fleet now"),
-                Ok(false) => tracing::warn!(name, "the fleet has another token of that name, which counts"),
+                Ok(Some(_)) => tracing::info!(name, "the token is one of the fleet now"),
+                Ok(None) => tracing::warn!(name, "the fleet has another token of that name, which counts"),
                 Err(error) => {
                     tracing::debug!(%error, name, "the token is made one of the fleet later");
                     return false;
@@ -103,8 +107,8 @@ impl Peers {
     }
 }
 
-fn kept(tokens: &Tokens, draft: Draft) -> Result<NewToken, EngineError> {
-    tokens.adopt(&draft).map_err(TokenError::into_engine_error)?;
+fn kept(tokens: &Tokens, draft: Draft, revision: i64) -> Result<NewToken, EngineError> {
+    tokens.adopt(&draft, revision).map_err(TokenError::into_engine_error)?;
     Ok(draft.made())
 }
 

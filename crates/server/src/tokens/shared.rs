@@ -53,12 +53,17 @@ impl Tokens {
         Ok((Draft { line, made }, token))
     }
 
-    /// Keeps a token that the fleet has.
+    /// Keeps a token that the fleet has since a revision of etcd.
     ///
     /// # Errors
     /// When it cannot be written down.
-    pub(crate) fn adopt(&self, draft: &Draft) -> Result<(), TokenError> {
-        self.keep(&mut self.kept(), draft.line.clone())
+    pub(crate) fn adopt(&self, draft: &Draft, revision: i64) -> Result<(), TokenError> {
+        let mut kept = self.kept();
+        self.keep(&mut kept, draft.line.clone())?;
+        if let Some(kept) = kept.get_mut(draft.name()) {
+            kept.revision = revision;
+        }
+        Ok(())
     }
 
     /// The tokens of this home that are not the fleet's, as it would have them.
@@ -68,12 +73,12 @@ impl Tokens {
         own.map(|kept| (kept.token.name.clone(), value(kept.line()))).collect()
     }
 
-    /// Makes the tokens of this home those of the fleet, which are `all`: others of it end, and who was in by them is out (R6). A token of
-    /// this home alone stays, unless the fleet has one of its name. Tells the names of those that changed.
+    /// Makes the tokens of this home those of the fleet, which are `all` as of a revision of etcd: others of it end, and who was in by them is out (R6). A token of
+    /// this home alone stays, unless the fleet has one of its name, and so does one that is younger than that revision. Tells the names of those that changed.
     ///
     /// # Errors
     /// When that cannot be written down.
-    pub(crate) fn follow(&self, all: &[(String, Vec<u8>)]) -> Result<Vec<String>, TokenError> {
+    pub(crate) fn follow(&self, all: &[(String, Vec<u8>)], revision: i64) -> Result<Vec<String>, TokenError> {
         let read = all.iter().filter_map(|(name, value)| {
             let line: Line = serde_json::from_slice(value).ok()?;
             (line.token.name == *name).then(|| (name.clone(), line))
@@ -82,7 +87,7 @@ impl Tokens {
         let mut kept = self.kept();
         let gone: Vec<String> = kept
             .values()
-            .filter(|kept| kept.shared && !wanted.contains_key(&kept.token.name))
+            .filter(|kept| kept.shared && kept.revision <= revision && !wanted.contains_key(&kept.token.name))
             .map(|kept| kept.token.name.clone())
             .collect();
         let mut changed = Vec::new();
@@ -97,7 +102,8 @@ impl Tokens {
             let same = kept.get(&name).is_some_and(|kept: &Kept| {
                 kept.shared && *kept.token == line.token && kept.verifier.to_string() == line.verifier
             });
-            if !same {
+            let is_younger = kept.get(&name).is_some_and(|kept| kept.revision > revision);
+            if !same && !is_younger {
                 // The same secret has the same hash here, if it is known.
                 let hash = kept.get(&name).filter(|kept| {
                     kept.token.id == line.token.id && kept.verifier.to_string() == line.verifier
@@ -129,22 +135,23 @@ mod tests {
         let draft = here.drafted(wanted("ci")).unwrap();
         let all = vec![("ci".to_owned(), draft.value())];
         assert!(!String::from_utf8_lossy(&draft.value()).contains(&draft.made.secret), "R7");
-        here.adopt(&draft).unwrap();
+        here.adopt(&draft, 7).unwrap();
         let made = draft.made();
-        assert_eq!(here.follow(&all).unwrap(), [""; 0], "it has it already");
-        assert_eq!(there.follow(&all).unwrap(), ["ci"]);
+        assert_eq!(here.follow(&[], 6).unwrap(), [""; 0], "what was seen is older");
+        assert_eq!(here.follow(&all, 7).unwrap(), [""; 0], "it has it already");
+        assert_eq!(there.follow(&all, 9).unwrap(), ["ci"]);
         let Check::Slow(verifier, Some(grant)) = there.check("ci", &made.secret) else {
             panic!("its hash is not known")
         };
         assert!(verifier.is_of(&made.secret) && grant.token.id == made.token.id);
         there.learn(&grant, &made.secret);
         assert!(matches!(there.check("ci", &made.secret), Check::Right(_)));
-        assert_eq!(there.follow(&all).unwrap(), [""; 0], "what was learned stays");
+        assert_eq!(there.follow(&all, 9).unwrap(), [""; 0], "what was learned stays");
         // It outlives a restart without etcd.
         let there = Tokens::open(two.path()).unwrap();
         let mut grant = there.alive("ci").unwrap();
         // R6.
-        assert_eq!(there.follow(&[]).unwrap(), ["ci"]);
+        assert_eq!(there.follow(&[], 9).unwrap(), ["ci"]);
         tokio::time::timeout(std::time::Duration::from_secs(5), grant.ends())
             .await
             .expect("who was in is out");
@@ -159,12 +166,12 @@ mod tests {
         let (here, there) = (Tokens::open(one.path()).unwrap(), Tokens::open(two.path()).unwrap());
         let own = there.create(wanted("ci")).unwrap();
         there.create(wanted("other")).unwrap();
-        assert_eq!(there.follow(&[]).unwrap(), [""; 0]);
+        assert_eq!(there.follow(&[], 9).unwrap(), [""; 0]);
         assert_eq!(there.own().len(), 2);
         let draft = here.drafted(wanted("ci")).unwrap();
         let hostile = ("other".to_owned(), draft.value());
         let all = vec![("ci".to_owned(), draft.value()), hostile, ("bad".to_owned(), b"{".to_vec())];
-        assert_eq!(there.follow(&all).unwrap(), ["ci"], "a value under another name is none");
+        assert_eq!(there.follow(&all, 9).unwrap(), ["ci"], "a value under another name is none");
         assert!(there.with_id(&own.token.id).is_none());
         assert_eq!(there.own().len(), 1);
     }
