@@ -144,7 +144,9 @@ impl Peers {
             return Ok(Place::Here);
         }
         let seen = self.fleet.view().name(name).map(|name| name.record.node.clone());
-        let node = match seen.filter(|_| by_view) {
+        // A name that was this node's when the view was last heard of may be another one's by now: a daemon that was held for a
+        // moment would say that there is no such branch.
+        let node = match seen.filter(|node| by_view && node != self.fleet.node()) {
             Some(node) => Some(node),
             None => self
                 .fleet
