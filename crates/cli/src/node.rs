@@ -200,8 +200,15 @@ fn list(context: &Context, view: &FleetView) -> Result<(), Failure> {
 
 /// Says which nodes do not answer, whose branches are then in no list.
 pub(crate) fn tell_missing(view: &FleetView) {
-    for node in view.nodes.iter().filter(|node| node.names > 0 && !["ready", "draining"].contains(&node.state.as_str())) {
-        output::warning(&format_args!("the node {} is {}: its {} branches are not listed", node.name, node.state, node.names));
+    for node in view
+        .nodes
+        .iter()
+        .filter(|node| node.names > 0 && !["ready", "draining"].contains(&node.state.as_str()))
+    {
+        output::warning(&format_args!(
+            "the node {} is {}: its {} branches are not listed",
+            node.name, node.state, node.names
+        ));
     }
 }
 

@@ -102,7 +102,8 @@ impl View {
             nodes: BTreeMap::new(),
             names: HashMap::new(),
             tokens: BTreeMap::new(),
-            revision: 0, unread: 0,
+            revision: 0,
+            unread: 0,
             heard: None,
         }
     }

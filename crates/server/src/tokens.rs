@@ -466,7 +466,15 @@ impl Kept {
     fn new(token: Token, verifier: Verifier, hash: Option<blake3::Hash>) -> Kept {
         let secret = blake3::hash(verifier.to_string().as_bytes()).to_hex().to_string();
         let bond = Bond { token: token.id.clone(), name: token.name.clone(), secret };
-        Kept { token: Arc::new(token), verifier, hash, bond, shared: false, revision: 0, alive: watch::Sender::new(()) }
+        Kept {
+            token: Arc::new(token),
+            verifier,
+            hash,
+            bond,
+            shared: false,
+            revision: 0,
+            alive: watch::Sender::new(()),
+        }
     }
 
     fn grant(&self) -> Grant {

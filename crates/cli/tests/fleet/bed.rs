@@ -192,7 +192,7 @@ impl Bed {
 
     /// Waits until what etcd says and what nodes hold is the same (FL-6), and no volume is left that nobody needs.
     pub(crate) async fn settled(&self) {
-        let begin = std::time::Instant::now();
+        let begin = duramen_base::clock::now();
         loop {
             let (claims, held) = (self.claims().await, self.held_once().await);
             if held.as_ref() == Ok(&claims) {
@@ -233,7 +233,7 @@ impl Node {
 
     /// A connection, once the daemon answers.
     pub(crate) async fn connect(&self) -> Connection {
-        let begin = std::time::Instant::now();
+        let begin = duramen_base::clock::now();
         loop {
             if let Some(mut connection) = self.try_connect().await {
                 if connection.status().await.is_ok() {
@@ -287,7 +287,7 @@ fn exe() -> PathBuf {
 }
 
 pub(crate) async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-    let begin = std::time::Instant::now();
+    let begin = duramen_base::clock::now();
     while !is_so().await {
         assert!(begin.elapsed() < SOON, "it never came to this: {what}");
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -304,7 +304,7 @@ pub(crate) async fn end(bed: Bed) {
         }
     }
     for node in &nodes {
-        let begin = std::time::Instant::now();
+        let begin = duramen_base::clock::now();
         while node.program.is_running() && begin.elapsed() < SOON {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }

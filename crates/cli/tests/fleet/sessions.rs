@@ -112,11 +112,11 @@ fn a_client_enters_any_branch_by_any_router_as_its_token_may() {
 
         // FL-8: what the token may is decided where the branch is.
         for number in 0..3 {
-            let error = enter(&bed, number, &eve, "s1").await.err().expect("it is somebody else's");
+            let error = enter(&bed, number, &eve, "s1").await.expect_err("it is somebody else's");
             assert_eq!(state(&error), "3D000", "{number}");
-            let error = enter(&bed, number, &viewer, "s1").await.err().expect("it only looks");
+            let error = enter(&bed, number, &viewer, "s1").await.expect_err("it only looks");
             assert_eq!(state(&error), "42501", "{number}");
-            let error = enter(&bed, number, &ci, "none").await.err().expect("there is none");
+            let error = enter(&bed, number, &ci, "none").await.expect_err("there is none");
             assert_eq!(state(&error), "3D000", "{number}");
             let bearer =
                 |token: &NewToken| format!("authorization: Bearer {}:{}\r\n", token.token.name, token.secret);
@@ -151,7 +151,7 @@ fn a_client_enters_any_branch_by_any_router_as_its_token_may() {
         kept.push(enter_soon(&bed, 1, &two, "app@q2").await);
         let held = bed.held().await;
         assert_eq!((held["q1"].0.as_str(), held["q2"].0.as_str()), ("c", "a"));
-        let error = enter(&bed, 2, &two, "app@q3").await.err().expect("it has as many as it may");
+        let error = enter(&bed, 2, &two, "app@q3").await.expect_err("it has as many as it may");
         assert_eq!(state(&error), "53400");
         drop(kept);
         for name in ["q1", "q2"] {

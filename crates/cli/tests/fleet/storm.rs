@@ -235,12 +235,11 @@ fn a_storm_of_faults_gives_no_name_twice_and_loses_nothing() {
             assert!(!matches!(told, Told::Unknown), "{name}: all are there");
             storm.history.note(CLIENTS, "get", &name, call, &told);
             let Told::Done { id, .. } = told else { continue };
-            let rows = storm.rows.lock().unwrap();
-            let expected = rows.acknowledged.get(&id).cloned().unwrap_or_default();
-            if rows.reset.contains(&id) {
-                continue;
-            }
-            drop(rows);
+            let expected = {
+                let rows = storm.rows.lock().unwrap();
+                rows.acknowledged.get(&id).filter(|_| !rows.reset.contains(&id)).cloned()
+            };
+            let Some(expected) = expected else { continue };
             let rows = crate::support::query(&mut at, &name, "SELECT id FROM t").await.expect("rows");
             let found: BTreeSet<u64> =
                 rows.as_array().unwrap().iter().filter_map(|row| row[0].as_u64()).collect();
