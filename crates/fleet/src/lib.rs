@@ -13,21 +13,14 @@
 //!
 //! How it works, and what it promises, is in `docs/design/fleet.md`; the invariants FL-1 to FL-12 that comments and tests name are
 //! there. Without the feature `etcd` this crate is empty.
+#![cfg(feature = "etcd")]
 #![deny(rustdoc::broken_intra_doc_links)]
 
-#[cfg(feature = "etcd")]
 pub mod address;
-#[cfg(feature = "etcd")]
 pub mod authority;
-#[cfg(feature = "etcd")]
 pub mod etcd;
-#[cfg(feature = "etcd")]
 pub mod member;
-#[cfg(feature = "etcd")]
 pub mod names;
-#[cfg(feature = "etcd")]
 pub mod record;
-#[cfg(feature = "etcd")]
 pub mod tokens;
-#[cfg(feature = "etcd")]
 pub mod view;

@@ -1,6 +1,6 @@
 //! The fleet that a daemon is in: requests about branches of other nodes are passed on to them, and new branches go where there is
 //! most room. See `docs/design/fleet.md`, where the invariants FL-1 to FL-12 are. Without the feature `fleet` there are never
-//! [`Peers`], and the compiler knows it.
+//! `Peers`, and the compiler knows it.
 
 #[cfg(feature = "fleet")]
 mod agreeing;
