@@ -43,12 +43,14 @@ pub(crate) const NAME_ELSEWHERE: &str = "name_elsewhere";
 
 /// That a request came from another node, which is in its extensions.
 #[derive(Debug, Clone)]
+#[cfg_attr(not(feature = "fleet"), allow(dead_code, reason = "without a fleet there is none"))]
 pub(crate) struct Hop {
     /// The node.
     pub(crate) from: String,
 }
 
 /// Where a request is answered.
+#[cfg_attr(not(feature = "fleet"), allow(dead_code, reason = "without a fleet nobody is asked where"))]
 pub(crate) enum Way {
     /// Here. With its body once more, if it creates a branch whose name may turn out to be elsewhere.
     Here(Body, Option<Bytes>),

@@ -65,10 +65,6 @@ impl Peers {
     pub(crate) async fn revoke_token(&self, _: &Tokens, _: &str) -> Result<Token, EngineError> {
         match self.0 {}
     }
-
-    pub(crate) fn node(&self) -> &str {
-        match self.0 {}
-    }
 }
 
 pub(crate) struct Joining;
