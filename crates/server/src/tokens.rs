@@ -119,6 +119,7 @@ struct Kept {
     bond: Bond,
     shared: bool,
     /// Since which revision of etcd the fleet has it, if it was made here.
+    #[cfg_attr(not(feature = "fleet"), allow(dead_code, reason = "without a fleet nobody asks"))]
     revision: i64,
     /// Dropped when the secret is no longer good: what was entered by it ends.
     alive: watch::Sender<()>,
