@@ -304,4 +304,5 @@ clean-home: ## remove the home directory: sources, branches, and what `make setu
 	@scripts/clean-home
 
 release:
-	PROTOC=$$(scripts/setup-protoc) $(CARGO) build --release -p duramen-cli --features fleet,otlp,parquet,remote
+	@if protoc=$$(scripts/setup-protoc); then export PROTOC="$$protoc"; fleet=fleet,; else echo "release: without fleets (docs/fleet.md), as there is no protoc" >&2; fi; \
+	$(CARGO) build --release -p duramen-cli --features $${fleet}otlp,parquet,remote
