@@ -129,7 +129,7 @@ test-fleet: setup-cluster ## three daemons that act as one by etcd: lints, tests
 	export PROTOC=$$(scripts/setup-protoc); \
 	$(CARGO) clippy -p duramen-fleet -p duramen-server -p duramen-cli --all-targets --features duramen-cli/fleet -- -D warnings && \
 	$(CARGO) test -p duramen-fleet --features etcd && \
-	$(CARGO) test -p duramen-server --features fleet --lib -- fleet && \
+	$(CARGO) test -p duramen-server --features fleet --lib -- fleet shared && \
 	DURAMEN_FLEET_SECONDS=$(or $(SECONDS),120) RUST_TEST_THREADS=1 $(CARGO) test -p duramen-cli --features fleet --test fleet -- --nocapture
 
 soak-cluster: setup-cluster release ## every drill TIMES=20 times, with a synchronous standby and without (an hour and a half)
