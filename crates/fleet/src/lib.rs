@@ -11,7 +11,7 @@
 //! | [`tokens`] | tokens of the fleet |
 //! | [`authority`] | the certificates by which nodes know one another |
 //!
-//! How it works, and what it promises, is in `docs/design/fleet.md`; the invariants FL-1 to FL-12 that comments and tests name are
+//! How it works, and what it promises, is in `docs/design/fleet.md`; the invariants FL-1 to FL-13 that comments and tests name are
 //! there. Without the feature `etcd` this crate is empty.
 #![cfg(feature = "etcd")]
 #![deny(rustdoc::broken_intra_doc_links)]

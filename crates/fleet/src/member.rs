@@ -47,6 +47,13 @@ pub struct Settings {
     pub advertise: String,
     /// The identity of its home.
     pub home: String,
+    /// The starts of that home's daemon, the last of them being this one. Where etcd has another one, the home is a copy of before.
+    pub starts: Vec<String>,
+    /// Where the home is: on which boot of which machine, and in which directory. Two processes of one place never run beside
+    /// each other; of two places they may.
+    pub place: String,
+    /// Whether it serves sessions of PostgreSQL clients that others pass on.
+    pub sessions: bool,
     /// Its version.
     pub version: String,
     /// How long names are kept for a node that is gone.
@@ -84,6 +91,8 @@ pub struct Fleet {
     view: RwLock<View>,
     standing: Mutex<Standing>,
     registration: Mutex<Option<Registration>>,
+    /// Why it does not register, if it should not.
+    kept_out: Mutex<Option<Standing>>,
     pub(crate) pending: Pending,
     measure: Measure,
     /// How often it was registered.
@@ -112,6 +121,7 @@ impl Fleet {
             view: RwLock::new(View::new(settings.grace)),
             standing: Mutex::new(Standing::Joining("etcd was not reached yet".to_owned())),
             registration: Mutex::new(None),
+            kept_out: Mutex::new(None),
             pending: Pending::default(),
             measure,
             registered: watch::Sender::new(0),
@@ -216,18 +226,39 @@ impl Fleet {
         self.etcd.writes()
     }
 
-    /// Has a node give no more names, or ends that (FL-11).
+    /// Has a node give no more names, or ends that (FL-11). Tells the revision of etcd since when it is so: a view that has reached it
+    /// has all names that the node was given before.
     ///
     /// # Errors
     /// When etcd does not answer.
-    pub async fn drain(&self, node: &str, drains: bool) -> Result<(), EtcdError> {
+    pub async fn drain(&self, node: &str, drains: bool) -> Result<i64, EtcdError> {
         let key = self.etcd.keys.key(Key::Drain(node));
         let op = match drains {
             true => TxnOp::put(key, json(&DrainRecord { since: clock::utc_now() }), None),
             false => TxnOp::delete(key, None),
         };
-        self.etcd.txn(Txn::new().and_then([op])).await?;
-        Ok(())
+        let answer = self.etcd.txn(Txn::new().and_then([op])).await?;
+        Ok(answer.header().map_or(0, etcd_client::ResponseHeader::revision))
+    }
+
+    /// Waits until everything up to a revision of etcd was seen, as long as `limit`; tells whether it was.
+    pub async fn seen(&self, revision: i64, limit: Duration) -> bool {
+        let mut changes = self.changes();
+        let waiting = async {
+            while self.view().revision() < revision {
+                if changes.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        timeout(limit, waiting).await.is_ok()
+    }
+
+    /// Whether a name is that of a node of this fleet: by what was seen, else as etcd has it.
+    pub async fn is_member(&self, node: &str) -> bool {
+        // The read has to be over before etcd is asked.
+        let is_seen = self.view().is_member(node);
+        is_seen || matches!(self.etcd.get(Key::Member(node)).await, Ok(Some(_)))
     }
 
     /// Forgets a node that is not registered, so that another home can have its name. Its names stay, as lost ones. Tells whether it
@@ -267,6 +298,16 @@ impl Fleet {
         }
     }
 
+    /// Stays out of the fleet, and says why; or takes part again. A registration ends with its lease.
+    pub fn keep_out(&self, why: Option<Standing>) {
+        let is_out = why.is_some();
+        *self.kept_out.lock().unwrap_or_else(PoisonError::into_inner) = why;
+        if is_out {
+            *self.registration.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        }
+        self.renew_now.notify_one();
+    }
+
     fn stand(&self, standing: Standing) {
         let mut current = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
         if !matches!((&*current, &standing), (Standing::Member(_), Standing::Member(_)))
@@ -286,6 +327,12 @@ impl Fleet {
     /// Registers, and stays registered.
     async fn stay(&self) {
         loop {
+            let kept_out = self.kept_out.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            if let Some(why) = kept_out {
+                self.stand(why);
+                let _ = timeout(PAUSE, self.renew_now.notified()).await;
+                continue;
+            }
             match self.register().await {
                 Ok(registration) => {
                     self.set(registration);
@@ -295,6 +342,7 @@ impl Fleet {
                     self.stand(Standing::Joining(why));
                 }
                 Err(Joining::Taken(why)) => self.stand(Standing::Refused(why)),
+                Err(Joining::Waits(why)) => self.stand(Standing::Joining(why)),
                 Err(Joining::Etcd(error)) => self.stand(Standing::Joining(error.to_string())),
             }
             sleep(PAUSE).await;
@@ -325,11 +373,12 @@ impl Fleet {
             address: self.settings.advertise.clone(),
             version: self.settings.version.clone(),
             capacity: (self.measure)(),
+            sessions: self.settings.sessions,
         }
     }
 
     async fn register(&self) -> Result<Registration, Joining> {
-        let Settings { node, home, .. } = &self.settings;
+        let Settings { node, home, starts, place, .. } = &self.settings;
         let key = |key| self.etcd.keys.key(key);
         let mut leases = self.etcd.leases().await?;
         let sent = clock::now();
@@ -338,22 +387,34 @@ impl Fleet {
         let until = sent + LEASE;
         // FL-12.
         let member = self.etcd.get(Key::Member(node)).await?;
-        if let Some(other) =
-            member.as_ref().and_then(Found::read::<MemberRecord>).filter(|it| it.home != *home)
-        {
+        let earlier = member.as_ref().and_then(Found::read::<MemberRecord>);
+        if let Some(other) = earlier.as_ref().filter(|it| it.home != *home) {
             return Err(Joining::Taken(format!(
                 "the name {node} belongs to another home ({}, registered at {}); choose another name (--node), or free it: duramen node forget {node}",
                 other.home, other.registered_at
             )));
         }
+        let is_newer = |it: &&MemberRecord| !it.start.is_empty() && !starts.contains(&it.start);
+        if let Some(newer) = earlier.as_ref().filter(is_newer) {
+            return Err(Joining::Taken(format!(
+                "this home is an earlier copy of the node {node}, which was started elsewhere since (registered at {}); if that one is gone for good: duramen node forget {node}",
+                newer.registered_at
+            )));
+        }
+        let moved = earlier.is_some_and(|it| it.place != *place);
         let seen = member.map_or(0, |member| member.modified);
         // What an earlier process of this home left: its lease has not ended yet.
         let ours = Compare::mod_revision(key(Key::Member(node)), CompareOp::Equal, seen);
-        if seen > 0 {
+        if seen > 0 && !moved {
             let txn = Txn::new().when([ours.clone()]).and_then([TxnOp::delete(key(Key::Node(node)), None)]);
             self.etcd.txn(txn).await?;
         }
-        let record = MemberRecord { home: home.clone(), registered_at: clock::utc_now() };
+        let record = MemberRecord {
+            home: home.clone(),
+            registered_at: clock::utc_now(),
+            start: starts.last().cloned().unwrap_or_default(),
+            place: place.clone(),
+        };
         let leased = PutOptions::new().with_lease(lease);
         let txn = Txn::new()
             .when([ours, Compare::create_revision(key(Key::Node(node)), CompareOp::Equal, 0)])
@@ -365,6 +426,12 @@ impl Fleet {
         let answer = self.etcd.txn(txn).await?;
         if !answer.succeeded() {
             let _ = self.etcd.within(leases.revoke(lease)).await;
+            if moved {
+                return Err(Joining::Waits(format!(
+                    "a daemon of this home is registered as {node} from another machine or directory; this one waits until that ends. If \
+                     this home is a copy of that one, make a home of its own, with another name (--node)"
+                )));
+            }
             return Err(Joining::Etcd(self.etcd.silent("another registration came between")));
         }
         let number = answer.header().map_or(0, etcd_client::ResponseHeader::revision);
@@ -511,6 +578,8 @@ impl Fleet {
 /// Why a node is not registered.
 enum Joining {
     Taken(String),
+    /// Another process of this home is there.
+    Waits(String),
     Etcd(EtcdError),
 }
 

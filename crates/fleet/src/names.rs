@@ -186,6 +186,8 @@ impl Fleet {
             (keys.key(Key::Name(name)), keys.key(Key::Node(node)), keys.key(Key::Drain(node)));
         // What the claim replaces: nothing, or a claim of this revision by a node that is lost, or an ended one of our own.
         let mut over: Vec<Compare> = vec![Compare::create_revision(key.clone(), CompareOp::Equal, 0)];
+        // The lost node whose name is being taken.
+        let mut taken: Option<String> = None;
         loop {
             let Some(registration) = self.registration() else { return Err(self.not_member()) };
             let mut when = std::mem::take(&mut over);
@@ -199,7 +201,12 @@ impl Fleet {
                 ]);
             over = vec![Compare::create_revision(key.clone(), CompareOp::Equal, 0)];
             let answer = match self.etcd.txn_of_name(txn).await {
-                Ok(answer) if answer.succeeded() => return Ok(registration.number),
+                Ok(answer) if answer.succeeded() => {
+                    if let Some(lost) = taken {
+                        tracing::warn!(name, node = lost, "the name of a lost node was taken");
+                    }
+                    return Ok(registration.number);
+                }
                 Ok(answer) => answer,
                 Err(source) if begin.elapsed() >= CLAIM_LIMIT => {
                     *unknown = true;
@@ -224,6 +231,11 @@ impl Fleet {
                     // An earlier try whose answer was lost.
                     return Ok(registration.number);
                 }
+                if let Some(lost) = taken.take() {
+                    // The takeover changed nothing: the node is back, or its name is another one's.
+                    tracing::debug!(name, node = lost, "the name of a lost node was not to be had");
+                    sleep(PAUSE).await;
+                }
                 let same = Compare::mod_revision(key.clone(), CompareOp::Equal, found.modified);
                 if has.node == *node && self.pending.is_ended(name, &has.id) {
                     over = vec![same];
@@ -234,7 +246,7 @@ impl Fleet {
                         Compare::create_revision(keys.key(Key::Node(&has.node)), CompareOp::Equal, 0),
                         Compare::mod_revision(keys.key(Key::Member(&has.node)), CompareOp::Equal, seen),
                     ];
-                    tracing::warn!(name, node = has.node, id = has.id, "the name of a lost node is taken");
+                    taken = Some(has.node);
                 } else {
                     let state = self.view().state(&has.node);
                     return Err(ClaimError::Held { name: name.to_owned(), record: has, state });
@@ -284,6 +296,31 @@ impl Fleet {
         };
         self.pending.state().making.remove(id);
         confirmed
+    }
+
+    /// Makes sure that a name is still that of a branch that this node holds, before somebody is handed that branch by its name
+    /// (FL-1): by the fence and what was seen, else by etcd.
+    ///
+    /// # Errors
+    /// When it is another one's, or nobody says so.
+    pub async fn still_has(&self, name: &str, id: &str) -> Result<(), ClaimError> {
+        let is_seen = || self.view().name(name).is_some_and(|name| name.record.id == id);
+        if self.registration().is_some() && is_seen() {
+            return Ok(());
+        }
+        let found = self.etcd.get(Key::Name(name)).await.map_err(|source| ClaimError::Etcd { source })?;
+        match found.and_then(|found| found.read::<NameRecord>()) {
+            Some(has) if has.id == id => Ok(()),
+            Some(has) => {
+                let state = self.view().state(&has.node);
+                Err(ClaimError::Held { name: name.to_owned(), record: has, state })
+            }
+            None if self.registration().is_some() => Err(ClaimError::NotMember {
+                node: self.settings.node.clone(),
+                why: format!("etcd has no claim of {name}, which is made again within seconds"),
+            }),
+            None => Err(self.not_member()),
+        }
     }
 
     /// A claim is of no more use: its branch has ended, or was not made. Its name is freed as soon as etcd answers.
@@ -337,18 +374,28 @@ impl Fleet {
                 self.pending.more.notified().await;
                 continue;
             }
+            // FL-12: another home may be the node by now, or another process of a copy of this one.
+            let Some(registration) = self.registration() else {
+                sleep(PAUSE).await;
+                continue;
+            };
             let mut freeing = tokio::task::JoinSet::new();
             for (name, id) in ended {
                 let (etcd, revision) = (std::sync::Arc::clone(&self.etcd), self.revision_of(&name, &id));
+                let node = self.settings.node.clone();
                 freeing.spawn(async move {
-                    let freed = free(&etcd, &name, &id, revision).await;
+                    let freed = free(&etcd, (&name, &id), revision, (&node, registration.number)).await;
                     (name, id, freed)
                 });
             }
             let mut failed = false;
             while let Some(Ok((name, id, freed))) = freeing.join_next().await {
                 match freed {
-                    Ok(()) => {
+                    Ok(false) => {
+                        self.taken_away(registration.number);
+                        failed = true;
+                    }
+                    Ok(true) => {
                         let mut state = self.pending.state();
                         let (freed, now) = ((name, id), clock::now());
                         state.ended.remove(&freed);
@@ -382,6 +429,10 @@ impl Fleet {
     pub async fn reconcile(&self, holds: &dyn Holds) -> Result<Reconciled, ClaimError> {
         let node = self.settings.node.clone();
         let mut done = Reconciled::default();
+        // FL-12: who is not registered has nothing of this node's to bring together.
+        if self.registration().is_none() {
+            return Err(self.not_member());
+        }
         // In this order: what is claimed after the first look is under way or held by the time of the others.
         let claimed = self.view().names_of(&node);
         let making: HashSet<String> = self.pending.state().making.keys().cloned().collect();
@@ -399,7 +450,7 @@ impl Fleet {
             if seen || making.contains(&branch.id) {
                 continue;
             }
-            match self.claim_again(branch).await? {
+            match self.claim_again(branch, &held).await? {
                 Again::Own => {}
                 Again::Claimed => done.claimed.push(branch.name.clone()),
                 Again::Other(has) => {
@@ -418,7 +469,7 @@ impl Fleet {
                         by = has.node,
                         "the name was given away while this node was lost: the branch has another one"
                     );
-                    self.claim_again(&Local { name: other.clone(), ..branch.clone() }).await?;
+                    self.claim_again(&Local { name: other.clone(), ..branch.clone() }, &held).await?;
                     done.renamed.push((branch.name.clone(), other));
                 }
             }
@@ -426,8 +477,9 @@ impl Fleet {
         Ok(done)
     }
 
-    /// Claims the name of a branch that is held already. A node that drains may.
-    async fn claim_again(&self, branch: &Local) -> Result<Again, ClaimError> {
+    /// Claims the name of a branch that is held already. A node that drains may. A claim of this node's own of which there is no branch, as
+    /// an etcd that was put back to an earlier day has them, is replaced; `held` are the ids of all branches.
+    async fn claim_again(&self, branch: &Local, held: &HashSet<&str>) -> Result<Again, ClaimError> {
         let Some(registration) = self.registration() else { return Err(self.not_member()) };
         let record = NameRecord {
             node: self.settings.node.clone(),
@@ -438,23 +490,43 @@ impl Fleet {
         };
         let key = self.etcd.keys.key(Key::Name(&branch.name));
         let own = self.etcd.keys.key(Key::Node(&self.settings.node));
-        let txn = Txn::new()
-            .when([
-                Compare::create_revision(key.clone(), CompareOp::Equal, 0),
-                Compare::create_revision(own.clone(), CompareOp::Equal, registration.number),
-            ])
-            .and_then([TxnOp::put(key.clone(), json(&record), None)])
-            .or_else([TxnOp::get(key, None), TxnOp::get(own, None)]);
-        let answer = self.etcd.txn_of_name(txn).await.map_err(|source| ClaimError::Etcd { source })?;
-        if answer.succeeded() {
-            return Ok(Again::Claimed);
-        }
-        match gotten(&answer).into_iter().next().flatten().and_then(|found| found.read::<NameRecord>()) {
-            Some(has) if has.id == branch.id => Ok(Again::Own),
-            Some(has) => Ok(Again::Other(has)),
-            None => {
+        let begin = clock::now();
+        let mut over = Compare::create_revision(key.clone(), CompareOp::Equal, 0);
+        loop {
+            let txn = Txn::new()
+                .when([over, Compare::create_revision(own.clone(), CompareOp::Equal, registration.number)])
+                .and_then([TxnOp::put(key.clone(), json(&record), None)])
+                .or_else([TxnOp::get(key.clone(), None), TxnOp::get(own.clone(), None)]);
+            let answer = self.etcd.txn_of_name(txn).await.map_err(|source| ClaimError::Etcd { source })?;
+            if answer.succeeded() {
+                return Ok(Again::Claimed);
+            }
+            let mut got = gotten(&answer).into_iter();
+            let (found, registered) = (got.next().flatten(), got.next().flatten());
+            if registered.is_none_or(|found| found.created != registration.number) {
                 self.taken_away(registration.number);
-                Err(self.not_member())
+                return Err(self.not_member());
+            }
+            over = match found.map(|found| (found.modified, found.read::<NameRecord>())) {
+                Some((_, Some(has))) if has.id == branch.id => return Ok(Again::Own),
+                Some((modified, Some(has)))
+                    if has.node == record.node
+                        && !held.contains(has.id.as_str())
+                        && !self.pending.state().making.contains_key(&has.id) =>
+                {
+                    Compare::mod_revision(key.clone(), CompareOp::Equal, modified)
+                }
+                Some((_, Some(has))) => return Ok(Again::Other(has)),
+                Some((_, None)) => {
+                    let what = format_args!("the claim of {} cannot be read", branch.name);
+                    return Err(ClaimError::Etcd { source: self.etcd.silent(what) });
+                }
+                // It was freed in between.
+                None => Compare::create_revision(key.clone(), CompareOp::Equal, 0),
+            };
+            if begin.elapsed() >= CLAIM_LIMIT {
+                let what = format_args!("the name {} changes all the time", branch.name);
+                return Err(ClaimError::Etcd { source: self.etcd.silent(what) });
             }
         }
     }
@@ -475,27 +547,37 @@ fn other_name(name: &str) -> String {
     format!("{}{mark}", &name[..kept])
 }
 
-/// Frees a claim, unless the name is another one's. `seen` is its revision, if that is known.
+/// Frees a claim, unless the name is another one's. `seen` is its revision, if that is known. Tells whether that is done: it is not, once the
+/// registration of this number is not the node's any more (FL-12).
 async fn free(
     etcd: &crate::etcd::Etcd,
-    name: &str,
-    id: &str,
+    (name, id): (&str, &str),
     mut seen: Option<i64>,
-) -> Result<(), EtcdError> {
-    let key = etcd.keys.key(Key::Name(name));
+    (node, number): (&str, i64),
+) -> Result<bool, EtcdError> {
+    let (key, own) = (etcd.keys.key(Key::Name(name)), etcd.keys.key(Key::Node(node)));
     loop {
         let revision = match seen.take() {
             Some(revision) => revision,
             None => match etcd.get(Key::Name(name)).await? {
                 Some(found) if found.read::<NameRecord>().is_some_and(|has| has.id == id) => found.modified,
-                _ => return Ok(()),
+                _ => return Ok(true),
             },
         };
         let txn = Txn::new()
-            .when([Compare::mod_revision(key.clone(), CompareOp::Equal, revision)])
-            .and_then([TxnOp::delete(key.clone(), None)]);
-        if etcd.txn_of_name(txn).await?.succeeded() {
-            return Ok(());
+            .when([
+                Compare::mod_revision(key.clone(), CompareOp::Equal, revision),
+                Compare::create_revision(own.clone(), CompareOp::Equal, number),
+            ])
+            .and_then([TxnOp::delete(key.clone(), None)])
+            .or_else([TxnOp::get(own.clone(), None)]);
+        let answer = etcd.txn_of_name(txn).await?;
+        if answer.succeeded() {
+            return Ok(true);
+        }
+        let registered = gotten(&answer).into_iter().next().flatten();
+        if registered.is_none_or(|found| found.created != number) {
+            return Ok(false);
         }
     }
 }

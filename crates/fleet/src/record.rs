@@ -83,6 +83,9 @@ pub struct NodeRecord {
     pub version: String,
     /// What it has room for.
     pub capacity: Capacity,
+    /// Whether it serves sessions of PostgreSQL clients that others pass on.
+    #[serde(default)]
+    pub sessions: bool,
 }
 
 /// What a node has room for.
@@ -122,6 +125,12 @@ pub struct MemberRecord {
     pub home: String,
     /// When it was registered last.
     pub registered_at: Timestamp,
+    /// By which start of its daemon: a home that does not know of it is a copy of before.
+    #[serde(default)]
+    pub start: String,
+    /// Where the home was: on which boot of which machine, and in which directory.
+    #[serde(default)]
+    pub place: String,
 }
 
 /// That a node drains.

@@ -114,6 +114,8 @@ impl View {
         self.names.clear();
         self.tokens.clear();
         self.unread = 0;
+        // An etcd that was put back to an earlier day counts from there.
+        self.revision = 0;
         for (key, value, revision) in all {
             self.apply(key, Change::Put(value, revision));
         }
@@ -250,6 +252,12 @@ impl View {
         }
     }
 
+    /// Whether a name is that of a node which was registered and not forgotten.
+    #[must_use]
+    pub fn is_member(&self, node: &str) -> bool {
+        self.nodes.get(node).is_some_and(|node| node.member.is_some())
+    }
+
     /// Where a registered node is reached.
     #[must_use]
     pub fn address(&self, node: &str) -> Option<String> {
@@ -361,5 +369,16 @@ mod tests {
         assert_eq!(view.state("a"), NodeState::Draining);
         view.apply(Key::Drain("a"), Change::Gone);
         assert_eq!(view.state("a"), NodeState::Ready);
+    }
+
+    /// FL-13: an etcd that was put back to an earlier day counts from there.
+    #[test]
+    fn a_load_counts_revisions_anew_and_members_are_known() {
+        let mut view = registered();
+        view.reach(1000);
+        assert!(view.is_member("a"));
+        view.load([]);
+        view.reach(10);
+        assert_eq!((view.revision(), view.is_member("a")), (10, false));
     }
 }

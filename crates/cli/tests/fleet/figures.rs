@@ -121,6 +121,9 @@ async fn puts(bed: &Bed) -> Vec<Duration> {
         node: "probe".to_owned(),
         advertise: "probe.invalid:1".to_owned(),
         home: "h-probe".to_owned(),
+        starts: vec!["s-probe".to_owned()],
+        place: "p-probe".to_owned(),
+        sessions: false,
         version: "0".to_owned(),
         grace: Duration::from_secs(60),
     };

@@ -43,6 +43,9 @@ impl Bed {
             node: node.to_owned(),
             advertise: format!("{node}.invalid:1"),
             home: format!("h-{node}"),
+            starts: vec![format!("s-{node}")],
+            place: format!("p-{node}"),
+            sessions: true,
             version: "test".to_owned(),
             grace: GRACE,
         }

@@ -83,3 +83,72 @@ async fn a_member_of_etcd_may_die() {
     assert!(given >= 35, "{given} of 40");
     assert!(matches!(a.standing(), Standing::Member(_)));
 }
+
+/// FL-12: a copy of a home, on another machine or in another directory, takes neither the node nor its names, also when the
+/// original is away.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copied_home_does_not_take_the_place_of_the_original() {
+    let bed = Bed::new(1).await;
+    let a = bed.node("a").await;
+    let number = bed.keys("nodes/").await;
+    let elsewhere = |starts: &[&str]| Settings {
+        place: "p-copy".to_owned(),
+        starts: starts.iter().map(|start| (*start).to_owned()).collect(),
+        ..bed.settings("a")
+    };
+    // Copied while the original runs: it waits.
+    let copy = bed.joining(elsewhere(&["s-a", "s-copy"]));
+    until("it says why", async || {
+        matches!(copy.standing(), Standing::Joining(why) if why.contains("another machine or directory"))
+    })
+    .await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(bed.keys("nodes/").await, number);
+    a.claim("x", "b-1", None, None).await.expect("the original was not turned out");
+    copy.leave().await;
+    // The original was started again since it was copied: the copy is refused for good.
+    a.hand_over();
+    let again =
+        bed.joining(Settings { starts: vec!["s-a".to_owned(), "s-a2".to_owned()], ..bed.settings("a") });
+    registered(&again).await;
+    again.leave().await;
+    let copy = bed.joining(elsewhere(&["s-a", "s-copy2"]));
+    until(
+        "it is refused",
+        async || matches!(copy.standing(), Standing::Refused(why) if why.contains("earlier copy")),
+    )
+    .await;
+    assert_eq!(bed.keys("names/").await, ["x"]);
+    copy.leave().await;
+    // A home that was moved, and has all starts, is let in.
+    registered(&bed.joining(elsewhere(&["s-a", "s-a2", "s-moved"]))).await;
+}
+
+/// FL-13: a node that should stay out is not registered until it should not.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_kept_out_is_not_registered() {
+    let bed = Bed::new(1).await;
+    let a = bed.node("a").await;
+    a.keep_out(Some(Standing::Refused("names clash".to_owned())));
+    assert!(a.claim("x", "b-1", None, None).await.is_err());
+    until("its registration ends", async || bed.keys("nodes/").await.is_empty()).await;
+    assert_eq!(a.standing(), Standing::Refused("names clash".to_owned()));
+    a.keep_out(None);
+    registered(&a).await;
+}
+
+/// A drain that was seen has been seen with all names that were given before it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_view_that_has_seen_a_drain_has_all_names_of_before() {
+    let bed = Bed::new(1).await;
+    let (a, b) = (bed.node("a").await, bed.node("b").await);
+    for number in 0..50 {
+        let name = format!("n-{number}");
+        a.claim(&name, &name, None, None).await.unwrap();
+        let revision = b.drain("a", true).await.unwrap();
+        assert!(b.seen(revision, Duration::from_secs(5)).await);
+        assert!(b.view().name(&name).is_some(), "{name}");
+        b.drain("a", false).await.unwrap();
+    }
+    assert!(b.is_member("a").await && !b.is_member("z").await);
+}

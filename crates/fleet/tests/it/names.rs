@@ -2,6 +2,7 @@
 
 use crate::bed::{registered, until, Bed, Held, GRACE};
 use duramen_fleet::{
+    member::{Settings, Standing},
     names::{ClaimError, Reconciled},
     view::NodeState,
 };
@@ -211,4 +212,69 @@ async fn reconciling_beside_creates_takes_nothing_from_them() {
     names.sort();
     expected.sort();
     assert_eq!(names, expected);
+}
+
+/// FL-12, FL-5: a home that is not let in under a node's name brings none of that node's names together with what it holds.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_refused_a_node_frees_none_of_its_names() {
+    let bed = Bed::new(1).await;
+    let a = bed.node("a").await;
+    a.claim("x", "b-1", None, None).await.unwrap();
+    a.confirm("x", "b-1").await.unwrap();
+    let other = bed.joining(Settings { home: "h-other".to_owned(), ..bed.settings("a") });
+    until("it is refused, and sees the name", async || {
+        matches!(other.standing(), Standing::Refused(_)) && other.view().name("x").is_some()
+    })
+    .await;
+    let refused = other.reconcile(&Held::default()).await.expect_err("it is not registered");
+    assert!(matches!(refused, ClaimError::NotMember { .. }), "{refused}");
+    // Nor does it free what it says has ended, were it of the same id: a copy has those.
+    other.ended("x", "b-1");
+    assert!(!other.freed("x", "b-1", Duration::from_secs(1)).await);
+    assert_eq!(bed.keys("names/").await, ["x"]);
+    assert_eq!(other.to_free(), 1);
+    a.ended("x", "b-1");
+    assert!(a.freed("x", "b-1", SOON).await, "its own node does");
+}
+
+/// FL-1, FL-4: after a takeover the old holder does not hand its branch out by that name, with etcd or without.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_that_was_taken_over_is_not_handed_out_by_its_old_holder() {
+    let bed = Bed::new(1).await;
+    let (a, b) = (bed.node("a").await, bed.node("b").await);
+    a.claim("x", "b-1", None, None).await.unwrap();
+    a.confirm("x", "b-1").await.unwrap();
+    until("a sees it", async || a.view().name("x").is_some()).await;
+    a.still_has("x", "b-1").await.expect("by the fence");
+    bed.hold(true);
+    a.still_has("x", "b-1").await.expect("without etcd, as long as the fence says so");
+    bed.hold(false);
+    // It hears no more of etcd, and goes on.
+    a.hand_over();
+    until("it is lost", async || b.view().state("a") == NodeState::Lost).await;
+    b.claim("x", "b-2", None, None).await.unwrap();
+    let refused = a.still_has("x", "b-1").await.expect_err("another one has it");
+    assert!(matches!(refused, ClaimError::Held { ref record, .. } if record.node == "b"), "{refused}");
+    bed.hold(true);
+    let refused = a.still_has("x", "b-1").await.expect_err("nobody says so");
+    bed.hold(false);
+    assert!(matches!(refused, ClaimError::Etcd { .. }), "{refused}");
+}
+
+/// FL-3: a claim of the node itself, of a branch that is long gone, costs a living branch no name, as after etcd was put back to an
+/// earlier day.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_old_claim_of_the_node_itself_renames_no_branch() {
+    let bed = Bed::new(1).await;
+    let a = bed.node("a").await;
+    a.claim("x", "b-old", None, None).await.unwrap();
+    a.hand_over();
+    let back = bed.node("a").await;
+    until("the old claim is seen", async || back.view().name("x").is_some()).await;
+    let held = Held::of(&[("x", "b-new")]);
+    let done = back.reconcile(&held).await.unwrap();
+    assert_eq!((done.renamed, done.claimed), (Vec::new(), vec!["x".to_owned()]));
+    assert_eq!(held.names(), ["x"]);
+    until("the old one is freed", async || back.to_free() == 0).await;
+    assert_eq!(back.find("x").await.unwrap().unwrap().id, "b-new");
 }

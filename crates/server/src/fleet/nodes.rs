@@ -5,6 +5,10 @@ use crate::reply::Refusal;
 use duramen_api::fleet::{FleetNode, FleetView};
 use duramen_fleet::{member::Standing, view::NodeView};
 use hyper::StatusCode;
+use std::time::Duration;
+
+/// How long a drain may take to be seen.
+const SEEN_LIMIT: Duration = Duration::from_secs(5);
 
 impl Peers {
     /// The fleet as this node sees it.
@@ -30,7 +34,14 @@ impl Peers {
     /// Has a node take no new branches, or ends that (FL-11).
     pub(crate) async fn drain(&self, node: &str, drains: bool) -> Result<(), Refusal> {
         self.known(node)?;
-        self.fleet.drain(node, drains).await.map_err(silent)
+        let revision = self.fleet.drain(node, drains).await.map_err(silent)?;
+        // Who looks at what this node sees then finds every name that was given there before.
+        if drains && !self.fleet.seen(revision, SEEN_LIMIT).await {
+            let message =
+                format!("the node {node} drains; what it has is not seen yet, because etcd does not answer");
+            return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "fleet_silent", message));
+        }
+        Ok(())
     }
 
     /// Forgets a node that is not there.
@@ -68,7 +79,8 @@ fn node(node: NodeView) -> FleetNode {
         memory_free: capacity.map(|capacity| capacity.memory_free),
         disk_free: capacity.map(|capacity| capacity.disk_free),
         leases: capacity.map(|capacity| capacity.leases),
-        hot: capacity.map(|capacity| capacity.pools.iter().map(|pool| pool.hot).sum()),
+        hot: capacity
+            .map(|capacity| capacity.pools.iter().fold(0, |sum: u32, pool| sum.saturating_add(pool.hot))),
         sources: capacity.map(|capacity| capacity.sources.clone()).unwrap_or_default(),
         address: record.as_ref().map(|record| record.address.clone()),
         version: record.map(|record| record.version),

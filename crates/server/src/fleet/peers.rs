@@ -25,6 +25,7 @@ use duramen_fleet::{
 use std::{
     io,
     net::SocketAddr,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -38,6 +39,12 @@ const IDENTITY: &str = "identity";
 const IDENTITY_MODE: u32 = 0o600;
 /// The longest identity.
 const IDENTITY_MAX: u64 = 100;
+/// The file with the starts of this home's daemon.
+const STARTS: &str = "starts";
+/// So many starts are remembered.
+const STARTS_MAX: usize = 4096;
+/// The longest file of starts.
+const STARTS_SIZE_MAX: u64 = 256 << 10;
 /// How often names are brought together with what is held, when nothing happens.
 const RECONCILE_EVERY: Duration = Duration::from_secs(10);
 /// Pause after that failed.
@@ -193,6 +200,9 @@ fn open(
         node,
         advertise,
         home: identity(&dir)?,
+        starts: starts(&dir)?,
+        place: place(&dir)?,
+        sessions: doors.router().is_some(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         grace,
     };
@@ -239,6 +249,32 @@ fn identity(dir: &Path) -> Result<String, FleetError> {
     let identity = format!("h-{}", entropy::token(16));
     file::replace(&path, format!("{identity}\n").as_bytes(), IDENTITY_MODE).map_err(failed)?;
     Ok(identity)
+}
+
+/// The starts of this home's daemon, to which this one is added: a copy of the home does not know those that came after it (FL-12).
+fn starts(dir: &Path) -> Result<Vec<String>, FleetError> {
+    let path = dir.join(STARTS);
+    let failed = |source| FleetError::Identity { path: path.clone(), source };
+    let before = match file::read_plain(&path, STARTS_SIZE_MAX) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(failed(error)),
+    };
+    let mut starts: Vec<String> = before.lines().map(str::to_owned).collect();
+    starts.push(format!("s-{}", entropy::token(16)));
+    let too_many = starts.len().saturating_sub(STARTS_MAX);
+    starts.drain(..too_many);
+    file::replace(&path, format!("{}\n", starts.join("\n")).as_bytes(), IDENTITY_MODE).map_err(failed)?;
+    Ok(starts)
+}
+
+/// Where a home is: on which boot of which machine, and in which directory, of which the lock of the home keeps other processes away.
+fn place(dir: &Path) -> Result<String, FleetError> {
+    const BOOT: &str = "/proc/sys/kernel/random/boot_id";
+    let failed = |path: &Path, source| FleetError::Identity { path: path.to_owned(), source };
+    let boot = std::fs::read_to_string(BOOT).map_err(|source| failed(Path::new(BOOT), source))?;
+    let directory = std::fs::metadata(dir).map_err(|source| failed(dir, source))?;
+    Ok(format!("{}:{}:{}", boot.trim(), directory.dev(), directory.ino()))
 }
 
 fn capacity(engine: &Engine) -> Capacity {
