@@ -46,6 +46,9 @@ pub trait Names: Debug + Send + Sync {
     /// for each claim, unless [`Names::ended`] is.
     fn confirm<'a>(&'a self, name: &'a str, id: &'a str) -> Promised<'a, Result<(), EngineError>>;
 
+    /// Makes sure that the name of a branch which this home has is its own still, before a create is answered with that branch.
+    fn still_has<'a>(&'a self, name: &'a str, id: &'a str) -> Promised<'a, Result<(), EngineError>>;
+
     /// A claim is of no more use: its branch has ended, and that is written down, or was not made. Never waits.
     fn ended(&self, name: &str, id: &str);
 }
@@ -108,7 +111,8 @@ struct Claimed {
 }
 
 impl Agreed {
-    /// Claims the name of a create, and decides the id of its branch. A name that this home has already is not claimed.
+    /// Claims the name of a create, and decides the id of its branch. A name that this home has already is not claimed again: that it is
+    /// this home's still is made sure of (FL-1).
     ///
     /// # Errors
     /// When the name is not to be had.
@@ -118,7 +122,9 @@ impl Agreed {
             Some(name) => Some(Turn::take(shared, name).await),
             None => None,
         };
-        if wanted.name.as_deref().is_some_and(|name| shared.registry.has(name)) {
+        let has = wanted.name.as_deref().and_then(|name| Some((name, shared.registry.id_of(name)?)));
+        if let Some((name, id)) = has {
+            names.still_has(name, &id).await?;
             return Ok(Agreed { claim: None, _turn: turn });
         }
         let id = format!("b-{}", entropy::token(16));

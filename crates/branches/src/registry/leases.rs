@@ -187,6 +187,11 @@ impl Registry {
         self.state().leases.contains_key(name)
     }
 
+    /// The id of the branch of that name.
+    pub(crate) fn id_of(&self, name: &str) -> Option<String> {
+        self.state().leases.get(name).map(|lease| lease.record.id.clone())
+    }
+
     /// All names that are given.
     pub(crate) fn held_names(&self) -> Vec<HeldName> {
         let state = self.state();

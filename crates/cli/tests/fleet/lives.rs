@@ -184,6 +184,9 @@ fn a_node_that_is_cut_off_is_unreachable_then_lost_and_comes_back() {
         until("it is lost", async || b.sees("a").await == "lost").await;
         assert_eq!(code(at_b.branch("x").await), "node_lost");
         let taken = create(&mut at_b, "x").await.expect("its name is free");
+        // FL-1: the old branch is handed out to nobody by the name that another one has.
+        let refused = code(create(&mut at_a, "x").await);
+        assert!(["not_in_fleet", "fleet_silent"].contains(&refused.as_str()), "{refused}");
         bed.network.pull(0, false).expect("the cable is back");
         until("it is back", async || b.sees("a").await == "ready").await;
         bed.settled().await;

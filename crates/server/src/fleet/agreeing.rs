@@ -45,6 +45,10 @@ impl Names for Agreeing {
         })
     }
 
+    fn still_has<'a>(&'a self, name: &'a str, id: &'a str) -> Promised<'a, Result<(), EngineError>> {
+        Box::pin(async move { self.0.still_has(name, id).await.map_err(|error| told(&self.0, error)) })
+    }
+
     fn ended(&self, name: &str, id: &str) {
         self.0.ended(name, id);
     }
