@@ -162,7 +162,7 @@ impl Doors {
         };
         if let Err(error) = noted(engine, "token_created", &made.token) {
             let _ = match fleet {
-                Some(fleet) => fleet.revoke_token(tokens, &made.token.name).await,
+                Some(fleet) => fleet.revoke_token(tokens, &made.token.name).await.map(|(token, _)| token),
                 None => tokens.revoke(&made.token.name).map_err(TokenError::into_engine_error),
             };
             return Err(error);
@@ -192,12 +192,13 @@ impl Doors {
         fleet: Option<&Peers>,
         name: &str,
     ) -> Result<Token, EngineError> {
-        let token = match fleet {
+        let (token, later) = match fleet {
             Some(fleet) => fleet.revoke_token(self.tokens()?, name).await?,
-            None => self.tokens()?.revoke(name).map_err(TokenError::into_engine_error)?,
+            None => (self.tokens()?.revoke(name).map_err(TokenError::into_engine_error)?, None),
         };
         noted(engine, "token_revoked", &token)?;
-        Ok(token)
+        // It is revoked here, and not everywhere yet.
+        later.map_or(Ok(token), Err)
     }
 }
 

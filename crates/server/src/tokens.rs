@@ -50,6 +50,9 @@ pub enum TokenError {
     /// A number that makes no sense.
     #[error("{0}")]
     Invalid(&'static str),
+    /// It is one of a fleet, and this daemon is in none.
+    #[error("the token {0} is one of a fleet, which this daemon was started without: its new secret would be replaced by that of the fleet; rotate it on a node of the fleet, or revoke it here, which the fleet is told when this daemon is in it again")]
+    OfFleet(String),
     /// There are too many.
     #[error("there are {TOKENS_MAX} tokens, which is as many as a home may have; revoke some")]
     TooMany,
@@ -83,6 +86,7 @@ impl TokenError {
             TokenError::NotFound { .. } => (Kind::NotFound, "no_such_token"),
             TokenError::Over(_) => (Kind::Conflict, "token_over"),
             TokenError::Invalid(_) => (Kind::Invalid, "bad_request"),
+            TokenError::OfFleet(_) => (Kind::Conflict, "token_of_fleet"),
             TokenError::TooMany => (Kind::Unavailable, "too_many_tokens"),
             TokenError::Io { .. } | TokenError::Damaged { .. } => (Kind::Failed, "tokens_failed"),
         };
@@ -95,9 +99,34 @@ struct File {
     /// What the salts of names follow from that nobody has.
     key: String,
     tokens: Vec<Line>,
+    /// What is kept of tokens by which nobody is let in.
+    #[serde(flatten)]
+    apart: Apart,
 }
 
-#[derive(Clone, Serialize, Deserialize)]
+/// What is kept of tokens by which nobody is let in.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+struct Apart {
+    /// Tokens that the fleet had, and has no more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    suspended: Vec<Line>,
+    /// Tokens that were revoked here, which the fleet was not told yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    revoked: Vec<Revoked>,
+    /// Up to which revision of etcd tokens were followed by this process.
+    #[serde(skip)]
+    #[cfg_attr(not(feature = "fleet"), allow(dead_code, reason = "without a fleet nobody asks"))]
+    seen: i64,
+}
+
+/// A token that was revoked here.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Revoked {
+    pub(crate) id: String,
+    pub(crate) name: String,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
 struct Line {
     #[serde(flatten)]
     token: Token,
@@ -131,6 +160,8 @@ pub struct Tokens {
     path: PathBuf,
     key: [u8; 32],
     kept: Mutex<BTreeMap<String, Kept>>,
+    /// Is locked after the others.
+    apart: Mutex<Apart>,
 }
 
 /// What a secret that came as it is turns out to be.
@@ -252,7 +283,8 @@ impl Tokens {
             }
         };
         let Some(text) = text else {
-            return Ok(Tokens { path, key: entropy::random_bytes(), kept: Mutex::default() });
+            let (kept, apart) = (Mutex::default(), Mutex::default());
+            return Ok(Tokens { path, key: entropy::random_bytes(), kept, apart });
         };
         let damaged = |what: String| TokenError::Damaged { path: path.clone(), what };
         let file: File = serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
@@ -266,7 +298,7 @@ impl Tokens {
             let hash = hash.map_err(|error| damaged(format!("token {}: {error}", token.name)))?;
             kept.insert(token.name.clone(), Kept { shared, ..Kept::new(token, verifier, hash) });
         }
-        Ok(Tokens { path, key, kept: Mutex::new(kept) })
+        Ok(Tokens { path, key, kept: Mutex::new(kept), apart: Mutex::new(file.apart) })
     }
 
     /// Makes a token. Its secret is in the answer, and nowhere else.
@@ -313,18 +345,36 @@ impl Tokens {
     /// When there is none of that name, or the change cannot be written down.
     pub fn rotate(&self, name: &str) -> Result<NewToken, TokenError> {
         let mut kept = self.kept();
-        let token = Token::clone(&find(&kept, name)?.token);
+        let found = find(&kept, name)?;
+        if found.shared {
+            return Err(TokenError::OfFleet(name.to_owned()));
+        }
+        let token = Token::clone(&found.token);
         self.put(&mut kept, token)
     }
 
-    /// Ends a token, and what was entered by it. Its branches stay until their leases end.
+    /// Ends a token, and what was entered by it. Its branches stay until their leases end. If it is one of a fleet, it is remembered that the
+    /// fleet is to be told.
     ///
     /// # Errors
     /// When there is none of that name, or the change cannot be written down.
     pub fn revoke(&self, name: &str) -> Result<Token, TokenError> {
+        let is_shared = find(&self.kept(), name)?.shared;
+        self.end(name, is_shared)
+    }
+
+    /// The same; `tell`: the fleet is to be told.
+    fn end(&self, name: &str, tell: bool) -> Result<Token, TokenError> {
         let mut kept = self.kept();
         let token = Token::clone(&find(&kept, name)?.token);
-        self.write(kept.iter().filter(|(other, _)| *other != name).map(|(_, kept)| kept.line()).collect())?;
+        let mut apart = self.apart();
+        let mut changed = apart.clone();
+        if tell {
+            changed.revoked.push(Revoked { id: token.id.clone(), name: name.to_owned() });
+        }
+        let others = kept.iter().filter(|(other, _)| *other != name);
+        self.write_with(others.map(|(_, kept)| kept.line()).collect(), &changed)?;
+        *apart = changed;
         kept.remove(name);
         Ok(token)
     }
@@ -423,6 +473,10 @@ impl Tokens {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn apart(&self) -> MutexGuard<'_, Apart> {
+        self.apart.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Keeps a token with a new secret, written down first.
     fn put(&self, kept: &mut BTreeMap<String, Kept>, token: Token) -> Result<NewToken, TokenError> {
         let (line, made) = self.draft(token, false);
@@ -456,9 +510,14 @@ impl Tokens {
     }
 
     fn write(&self, tokens: Vec<Line>) -> Result<(), TokenError> {
+        self.write_with(tokens, &self.apart())
+    }
+
+    fn write_with(&self, tokens: Vec<Line>, apart: &Apart) -> Result<(), TokenError> {
         let fail = |source| TokenError::Io { doing: "write", path: self.path.clone(), source };
         let key = self.key.iter().map(|byte| format!("{byte:02x}")).collect();
-        let text = serde_json::to_vec_pretty(&File { key, tokens }).map_err(|error| fail(error.into()))?;
+        let file = File { key, tokens, apart: apart.clone() };
+        let text = serde_json::to_vec_pretty(&file).map_err(|error| fail(error.into()))?;
         file::replace(&self.path, &text, FILE_MODE).map_err(fail)
     }
 }
@@ -517,6 +576,8 @@ fn key_of(text: &str) -> Option<[u8; 32]> {
 
 #[cfg(feature = "fleet")]
 mod shared;
+#[cfg(feature = "fleet")]
+pub(crate) use shared::Followed;
 
 #[cfg(feature = "fleet")]
 pub(crate) use shared::Draft;

@@ -62,7 +62,11 @@ impl Peers {
         match self.0 {}
     }
 
-    pub(crate) async fn revoke_token(&self, _: &Tokens, _: &str) -> Result<Token, EngineError> {
+    pub(crate) async fn revoke_token(
+        &self,
+        _: &Tokens,
+        _: &str,
+    ) -> Result<(Token, Option<EngineError>), EngineError> {
         match self.0 {}
     }
 }

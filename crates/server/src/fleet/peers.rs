@@ -19,7 +19,7 @@ use duramen_fleet::{
     address::{is_name, Access, Address},
     authority::{AuthorityError, Trust},
     etcd::EtcdError,
-    member::{Fleet, Settings},
+    member::{Fleet, Settings, Standing},
     record::{Capacity, Pool},
 };
 use std::{
@@ -211,6 +211,11 @@ fn open(
         Box::new(move || capacity(&engine))
     };
     let fleet = Fleet::join(settings, measure)?;
+    if doors.shared_tokens().is_some() {
+        // Which is so as soon as etcd has answered.
+        let why = "the tokens of the fleet were not compared with this home's yet";
+        fleet.keep_out(Some(Standing::Joining(why.to_owned())));
+    }
     engine.agree_on_names(Arc::new(Agreeing(Arc::clone(&fleet))));
     let router = doors.router();
     let peers = Arc::new(Peers {
