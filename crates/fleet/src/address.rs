@@ -74,11 +74,37 @@ impl std::str::FromStr for Address {
 }
 
 impl Address {
+    /// A member that is asked without TLS and not on this machine, if there is one: what is said to it can be read and changed on the way.
+    ///
+    /// # Examples
+    /// ```
+    /// use duramen_fleet::address::Address;
+    /// let open = |text: &str| text.parse::<Address>().map(|address| address.open_member().map(str::to_owned));
+    /// assert_eq!(open("etcd://127.0.0.1,10.0.0.2")?.as_deref(), Some("10.0.0.2:2379"));
+    /// assert_eq!(open("etcds://10.0.0.2")?, None);
+    /// assert_eq!(open("etcd://localhost,[::1]:4001")?, None);
+    /// # Ok::<(), duramen_fleet::address::BadAddress>(())
+    /// ```
+    #[must_use]
+    pub fn open_member(&self) -> Option<&str> {
+        let is_open = |member: &&String| !self.tls && !is_loopback(member);
+        self.members.iter().find(is_open).map(String::as_str)
+    }
+
     /// The members as etcd's client takes them.
     #[must_use]
     pub fn endpoints(&self) -> Vec<String> {
         let scheme = if self.tls { "https" } else { "http" };
         self.members.iter().map(|member| format!("{scheme}://{member}")).collect()
+    }
+}
+
+fn is_loopback(member: &str) -> bool {
+    let host = member.rsplit_once(':').map_or(member, |(host, _)| host);
+    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    match host.parse::<std::net::IpAddr>() {
+        Ok(address) => address.to_canonical().is_loopback(),
+        Err(_) => host.eq_ignore_ascii_case("localhost"),
     }
 }
 

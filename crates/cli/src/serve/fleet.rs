@@ -4,7 +4,7 @@ use crate::{failure::Failure, parse};
 use duramen_fleet::address::{Access, Address};
 use duramen_server::fleet::FleetOptions;
 use std::{
-    net::{IpAddr, Ipv4Addr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     path::PathBuf,
     time::Duration,
 };
@@ -34,6 +34,9 @@ pub(crate) struct FleetArgs {
     /// How long names of a node that is gone are kept for it [default: 5m]
     #[arg(long, value_name = "SPAN", value_parser = parse::span, requires = "fleet")]
     fleet_grace: Option<Duration>,
+    /// Speak to etcd on other machines without TLS: who is on the network between reads and writes all of the fleet
+    #[arg(long, requires = "fleet")]
+    etcd_insecure: bool,
     /// The certificate that vouches for etcd (PEM) [default: those of the system]
     #[arg(long, value_name = "FILE", requires = "fleet")]
     etcd_ca: Option<PathBuf>,
@@ -57,6 +60,14 @@ impl FleetArgs {
         let (Some(etcd), Some(node), Some(advertise)) = (self.fleet, self.node, self.advertise) else {
             return Ok(None);
         };
+        // Who writes to etcd is the administrator of all nodes.
+        if let Some(member) = etcd.open_member().filter(|_| !self.etcd_insecure) {
+            let message = format!(
+                "--fleet etcd://{member}: without TLS, who is on the network between this machine and etcd can act as the administrator of \
+                 all nodes; use etcds:// (--etcd-ca, --etcd-cert, --etcd-key), or, on a network of your own, --etcd-insecure"
+            );
+            return Err(Failure::Usage(message));
+        }
         let port = advertise
             .rsplit_once(':')
             .and_then(|(host, port)| port.parse::<u16>().ok().filter(|port| *port > 0 && !host.is_empty()));
@@ -65,6 +76,11 @@ impl FleetArgs {
                 "--advertise {advertise}: write it like 10.0.0.7:7443, so that other nodes reach this one"
             );
             return Err(Failure::Usage(message));
+        };
+        // All addresses of both kinds, where one of IPv6 is advertised.
+        let any = match advertise.starts_with('[') {
+            true => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+            false => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
         };
         let grace = self.fleet_grace.unwrap_or(GRACE);
         if grace < GRACE_SHORT {
@@ -82,7 +98,7 @@ impl FleetArgs {
             },
             node,
             advertise,
-            listen: self.fleet_listen.unwrap_or(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port)),
+            listen: self.fleet_listen.unwrap_or(SocketAddr::new(any, port)),
             certificates: self.fleet_certs,
             grace,
         }))

@@ -123,7 +123,15 @@ impl Bed {
             .expect("a program")
             .arguments(["--home".to_owned(), home.path().display().to_string()])
             .arguments(["serve", "--volume-size", "2G", "--fleet", &fleet, "--node", name])
-            .arguments(["--advertise", &address, "--fleet-grace", grace, "--insecure", "--unmasked-ok"])
+            .arguments([
+                "--advertise",
+                &address,
+                "--fleet-grace",
+                grace,
+                "--insecure",
+                "--unmasked-ok",
+                "--etcd-insecure",
+            ])
             .arguments(["--pg-listen", &format!("{}:{pg_port}", self.network.address(number))])
             .arguments(["--http-listen", &format!("{}:{http_port}", self.network.address(number))]);
         for (name, value) in variables {
