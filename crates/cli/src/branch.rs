@@ -14,7 +14,7 @@ mod sessions;
 use crate::{
     context::{Context, Outcome},
     failure::FAILED,
-    moment, node, output,
+    moment, output,
     parse::{self, PolicyName},
     progress,
     query::{self, Query},
@@ -333,11 +333,9 @@ async fn create(context: &Context, create: Create) -> Outcome {
 async fn list(context: &Context) -> Outcome {
     let mut connection = context.connect().await?;
     let branches = connection.branches().await?;
-    if branches.is_empty() || branches.iter().any(|branch| branch.node.is_some()) {
-        // A list that is not whole says so. A daemon in no fleet has no nodes.
-        if let Ok(view) = connection.nodes().await {
-            node::tell_missing(&view);
-        }
+    if let Some(missing) = connection.missing() {
+        // A list that is not whole says so.
+        output::warning(&format_args!("the list is not whole: these nodes did not answer: {missing}"));
     }
     if context.json {
         output::json(&branches)?;

@@ -15,7 +15,7 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   duramen node init /srv/fleet-ca                      certificates for a fleet: its authority, once
   duramen node certify a --ca /srv/fleet-ca --out a    and one for each node, to be brought to HOME/fleet there
-  duramen serve --fleet etcd://10.0.0.1,10.0.0.2,10.0.0.3 --node a --advertise 10.0.0.7:7443
+  duramen serve --fleet etcds://10.0.0.1,10.0.0.2,10.0.0.3 --node a --advertise 10.0.0.7:7443
   duramen node list
   duramen node drain a                                 no new branches there; waits until it is empty";
 #[cfg(feature = "fleet")]
@@ -196,20 +196,6 @@ fn list(context: &Context, view: &FleetView) -> Result<(), Failure> {
         ));
     }
     Ok(())
-}
-
-/// Says which nodes do not answer, whose branches are then in no list.
-pub(crate) fn tell_missing(view: &FleetView) {
-    for node in view
-        .nodes
-        .iter()
-        .filter(|node| node.names > 0 && !["ready", "draining"].contains(&node.state.as_str()))
-    {
-        output::warning(&format_args!(
-            "the node {} is {}: its {} branches are not listed",
-            node.name, node.state, node.names
-        ));
-    }
 }
 
 fn row(view: &FleetView, node: &FleetNode) -> [String; 8] {

@@ -1,5 +1,5 @@
 //! The fleet that a daemon is in: requests about branches of other nodes are passed on to them, and new branches go where there is
-//! most room. See `docs/design/fleet.md`, where the invariants FL-1 to FL-12 are. Without the feature `fleet` there are never
+//! most room. See `docs/design/fleet.md`, where the invariants FL-1 to FL-13 are. Without the feature `fleet` there are never
 //! `Peers`, and the compiler knows it.
 
 #[cfg(feature = "fleet")]
@@ -20,6 +20,8 @@ mod peers;
 mod placing;
 #[cfg(feature = "fleet")]
 mod serving;
+#[cfg(feature = "fleet")]
+mod silence;
 #[cfg(feature = "fleet")]
 mod tokens;
 #[cfg(feature = "fleet")]

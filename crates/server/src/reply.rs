@@ -25,6 +25,20 @@ pub(crate) const PLAIN: &str = "text/plain; charset=utf-8";
 /// When it may be worth asking again, in seconds: a pool makes branches all the time.
 const RETRY_AFTER_S: &str = "1";
 
+/// Is ready once another node is not there any more.
+#[cfg(feature = "fleet")]
+pub(crate) type Silence = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+#[cfg(feature = "fleet")]
+struct Gone(Silence);
+
+#[cfg(feature = "fleet")]
+impl std::fmt::Debug for Gone {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Gone").finish_non_exhaustive()
+    }
+}
+
 /// The body of a reply.
 #[derive(Debug)]
 pub struct Reply(Content);
@@ -43,7 +57,7 @@ enum Content {
     },
     /// What another node says, as it comes.
     #[cfg(feature = "fleet")]
-    Passed(hyper::body::Incoming),
+    Passed(hyper::body::Incoming, Gone),
 }
 
 impl Reply {
@@ -76,9 +90,13 @@ impl Body for Reply {
                 None => rest.poll_recv(context).map(|part| part.map(|part| part.map(Frame::data))),
             },
             #[cfg(feature = "fleet")]
-            Content::Passed(body) => Pin::new(body)
-                .poll_frame(context)
-                .map(|frame| frame.map(|frame| frame.map_err(io::Error::other))),
+            Content::Passed(body, Gone(gone)) => match Pin::new(body).poll_frame(context) {
+                // A node that is stopped says nothing, and closes nothing.
+                Poll::Pending => gone.as_mut().poll(context).map(|()| {
+                    Some(Err(io::Error::new(io::ErrorKind::TimedOut, "the node went away while it answered")))
+                }),
+                frame => frame.map(|frame| frame.map(|frame| frame.map_err(io::Error::other))),
+            },
         }
     }
 
@@ -86,7 +104,7 @@ impl Body for Reply {
         match &self.0 {
             Content::Whole(bytes) => bytes.is_empty(),
             #[cfg(feature = "fleet")]
-            Content::Passed(body) => body.is_end_stream(),
+            Content::Passed(body, _) => body.is_end_stream(),
             _ => false,
         }
     }
@@ -95,7 +113,7 @@ impl Body for Reply {
         match &self.0 {
             Content::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
             #[cfg(feature = "fleet")]
-            Content::Passed(body) => body.size_hint(),
+            Content::Passed(body, _) => body.size_hint(),
             Content::Lines { .. } | Content::Octets { .. } => SizeHint::default(),
         }
     }
@@ -163,8 +181,12 @@ pub(crate) fn octets(first: Bytes, rest: mpsc::Receiver<io::Result<Bytes>>) -> R
 
 /// What another node replied, as it comes.
 #[cfg(feature = "fleet")]
-pub(crate) fn passed(head: hyper::http::response::Parts, body: hyper::body::Incoming) -> Response<Reply> {
-    let mut response = Response::new(Reply(Content::Passed(body)));
+pub(crate) fn passed(
+    head: hyper::http::response::Parts,
+    body: hyper::body::Incoming,
+    gone: Silence,
+) -> Response<Reply> {
+    let mut response = Response::new(Reply(Content::Passed(body, Gone(gone))));
     *response.status_mut() = head.status;
     pass_on(head.headers, response.headers_mut());
     response

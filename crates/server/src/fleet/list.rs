@@ -78,6 +78,7 @@ impl Peers {
         target: &str,
         caller: &Caller,
     ) -> Result<Vec<BranchView>, Refusal> {
+        // All of it within the limit of who waits for it.
         let response = self.ask(node, (call, target), caller, Body::empty()).await?;
         let status = response.status();
         let text = Limited::new(response.into_body(), ANSWER_MAX).collect().await;

@@ -1,9 +1,10 @@
 //! Which node answers a request, and passing it on (FL-7).
 
-use super::{connections::unreachable, is_of_a_branch, who, Peers, Way, NAME_ELSEWHERE};
+use super::{connections::unreachable, is_of_a_branch, silence::gone, who, Peers, Way, NAME_ELSEWHERE};
 use crate::{
     api::Call,
     caller::Caller,
+    idempotency,
     reply::{self, Refusal},
 };
 use axum::body::Body;
@@ -17,6 +18,7 @@ use hyper::{
     Request, Response, StatusCode,
 };
 use serde::Deserialize;
+use std::sync::Arc;
 
 /// How often another node is tried, when a name has moved meanwhile.
 const TRIES: u32 = 3;
@@ -70,12 +72,12 @@ impl Peers {
         for _ in 0..TRIES {
             let response = self.pass(&known, call, caller, Body::from(bytes.clone())).await?;
             if response.status() != StatusCode::NOT_FOUND {
-                return Ok(Way::Answered(Ok(passed(response))));
+                return Ok(Way::Answered(Ok(self.passed(&known, response))));
             }
             // It was there, or the view is behind: etcd knows where it is now.
             match self.place(call.name, false).await? {
                 Place::There(node) if node != known => known = node,
-                Place::There(_) => return Ok(Way::Answered(Ok(passed(response)))),
+                Place::There(_) => return Ok(Way::Answered(Ok(self.passed(&known, response)))),
                 Place::Here => return Ok(Way::Here(Body::from(bytes), None)),
             }
         }
@@ -87,14 +89,31 @@ impl Peers {
         // A body that is wrong is refused here.
         let here = |bytes: Bytes| Way::Here(Body::from(bytes.clone()), Some(bytes));
         let Ok(wanted) = serde_json::from_slice::<Wanted>(&bytes) else { return Ok(here(bytes)) };
+        // A name has its place by its claim; what has none, and is asked for again by its key, is where it was sent first.
+        let key = match idempotency::shown(call.endpoint, &call.head.headers)? {
+            Some(key) if wanted.name.is_none() && wanted.from.is_none() => {
+                Some((who::id(caller), key.to_owned()))
+            }
+            _ => None,
+        };
         for _ in 0..TRIES {
-            let Some(node) = self.node_for(&wanted).await? else { return Ok(here(bytes)) };
+            let node = match key.as_ref().and_then(|key| self.kept_for_key(key)) {
+                Some(node) => Some(node).filter(|node| node != self.fleet.node()),
+                None => self.node_for(&wanted, false).await?,
+            };
+            if let Some(key) = &key {
+                self.placed.keep_key(key.clone(), node.as_deref().unwrap_or(self.fleet.node()));
+            }
+            let Some(node) = node else { return Ok(here(bytes)) };
             let response = self.pass(&node, call, caller, Body::from(bytes.clone())).await?;
             if response.status() != StatusCode::CONFLICT {
-                return Ok(Way::Answered(Ok(passed(response))));
+                return Ok(Way::Answered(Ok(self.passed(&node, response))));
             }
             let (head, refusal) = response.into_parts();
-            let text = Limited::new(refusal, REFUSAL_MAX).collect().await;
+            let text = tokio::select! {
+                text = Limited::new(refusal, REFUSAL_MAX).collect() => text,
+                () = gone(&self.fleet, &node) => return Err(unreachable(&node, "", "it went away while it answered")),
+            };
             let text = text.map_err(|error| unreachable(&node, "", error))?.to_bytes();
             if !is_elsewhere(&text) {
                 return Ok(Way::Answered(Ok(reply::passed_whole(head, text))));
@@ -104,7 +123,7 @@ impl Peers {
     }
 
     /// The node on which a branch is made, or is already; nothing, if that is this one.
-    async fn node_for(&self, wanted: &Wanted) -> Result<Option<String>, Refusal> {
+    async fn node_for(&self, wanted: &Wanted, for_session: bool) -> Result<Option<String>, Refusal> {
         let parent =
             wanted.from.as_deref().map(|from| from.split_once('@').map_or(from, |(parent, _)| parent));
         if let Some(parent) = parent {
@@ -134,7 +153,8 @@ impl Peers {
         }
         let policy = wanted.policy.unwrap_or_default().to_string();
         let own = self.fleet.node();
-        let chosen = self.placed.choose(&self.fleet.view(), own, wanted.source.as_deref(), &policy);
+        let source = wanted.source.as_deref();
+        let chosen = self.placed.choose(&self.fleet.view(), own, source, &policy, for_session);
         Ok(chosen.filter(|node| node != own))
     }
 
@@ -180,6 +200,33 @@ impl Peers {
         }
     }
 
+    /// Where a create with that key was sent, unless that node is lost, and what it made with it.
+    fn kept_for_key(&self, key: &(String, String)) -> Option<String> {
+        let node = self.placed.of_key(key)?;
+        let state = self.fleet.view().state(&node);
+        (state != NodeState::Lost || node == self.fleet.node()).then_some(node)
+    }
+
+    /// The other node that has a branch and is there, as far as was seen: etcd is not asked.
+    pub(crate) fn seen_on(&self, branch: &str) -> Option<String> {
+        let view = self.fleet.view();
+        let node = view.name(branch).map(|name| name.record.node.clone())?;
+        let is_there = matches!(view.state(&node), NodeState::Ready | NodeState::Draining);
+        (is_there && node != self.fleet.node()).then_some(node)
+    }
+
+    /// What a node says, as it comes, for as long as it is there.
+    fn passed(&self, node: &str, response: Response<Incoming>) -> Response<reply::Reply> {
+        let (head, body) = response.into_parts();
+        let (fleet, node) = (Arc::clone(&self.fleet), node.to_owned());
+        reply::passed(head, body, Box::pin(async move { gone(&fleet, &node).await }))
+    }
+
+    /// Waits until a node to which something was passed on is not there any more.
+    pub(crate) async fn gone(&self, node: &str) {
+        gone(&self.fleet, node).await;
+    }
+
     /// The node that has a branch; nothing, if that is this one, or none.
     pub(crate) async fn node_of(&self, branch: &str) -> Result<Option<String>, Refusal> {
         Ok(match self.place(branch, true).await? {
@@ -196,7 +243,7 @@ impl Peers {
         policy: Option<Policy>,
     ) -> Result<Option<String>, Refusal> {
         let (name, source) = (name.map(str::to_owned), Some(source.to_owned()));
-        self.node_for(&Wanted { name, source, from: None, policy }).await
+        self.node_for(&Wanted { name, source, from: None, policy }, true).await
     }
 
     /// A connection to a node for a session.
@@ -250,20 +297,10 @@ impl Peers {
         }
         tokio::select! {
             response = self.connections.send(node, &address, request) => response,
-            () = self.gone(node) => {
+            () = gone(&self.fleet, node) => {
                 self.connections.forget(node);
                 let what = "it went away before it answered: whether it did what it was asked is unknown";
                 Err(unreachable(node, &address, what))
-            }
-        }
-    }
-
-    /// Waits until a node is not registered any more.
-    async fn gone(&self, node: &str) {
-        let mut changes = self.fleet.changes();
-        loop {
-            if self.fleet.view().address(node).is_none() || changes.changed().await.is_err() {
-                return;
             }
         }
     }
@@ -275,11 +312,6 @@ fn is_elsewhere(text: &[u8]) -> bool {
         code: String,
     }
     serde_json::from_slice::<Told>(text).is_ok_and(|told| told.code == NAME_ELSEWHERE)
-}
-
-fn passed(response: Response<Incoming>) -> Response<reply::Reply> {
-    let (head, body) = response.into_parts();
-    reply::passed(head, body)
 }
 
 fn moves(name: &str) -> Refusal {

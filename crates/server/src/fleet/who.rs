@@ -37,6 +37,14 @@ pub(super) fn write(caller: &Caller, headers: &mut HeaderMap) -> bool {
     }
 }
 
+/// Whose Idempotency-Keys somebody has: the id of his token, or nothing for who is on the machine.
+pub(super) fn id(caller: &Caller) -> String {
+    match caller {
+        Caller::Holder(visitor) => visitor.token.id.clone(),
+        Caller::Owner | Caller::Member | Caller::Stranger | Caller::Nobody => String::new(),
+    }
+}
+
 /// Who asked. The token is this node's own knowledge: one that is over, revoked or unknown here is nobody's.
 pub(super) fn read(
     headers: &mut HeaderMap,

@@ -27,6 +27,10 @@ use tokio_rustls::server::TlsStream;
 const WORD_MAX: usize = 64 << 10;
 /// The longest message before a session begins.
 const MESSAGE_MAX: usize = 64 << 10;
+/// The longest that all of them are together.
+const GREETING_MAX: usize = 1 << 20;
+/// How long another node may take until a session is in: a branch may have to be made for it.
+const ENTER_LIMIT: Duration = Duration::from_secs(120);
 /// How long a cancel request may take.
 const CANCEL_LIMIT: Duration = Duration::from_secs(2);
 
@@ -102,6 +106,14 @@ impl Session<'_> {
         let database = startup.database.as_deref().unwrap_or(&startup.user);
         let node = match Target::parse(database) {
             Target::Branch(name) => {
+                let held =
+                    startup::readings(name).position(|(branch, _)| self.shared.engine.has_name(branch));
+                if let Some(held) = held {
+                    // FL-4: etcd is not asked about what is here. A reading that comes first counts if it was seen elsewhere.
+                    return Ok(startup::readings(name)
+                        .take(held)
+                        .find_map(|(branch, _)| fleet.seen_on(branch)));
+                }
                 let mut found = None;
                 for (branch, _) in startup::readings(name) {
                     match fleet.node_of(branch).await {
@@ -109,7 +121,6 @@ impl Session<'_> {
                             found = Some(node);
                             break;
                         }
-                        Ok(None) if self.shared.engine.has_name(branch) => break,
                         Ok(None) => {}
                         Err(refusal) => return Err(Fatal::new("53000", refusal.body.message).into()),
                     }
@@ -150,8 +161,12 @@ impl Session<'_> {
             let greeting = greeting(&mut stream).await?;
             Ok::<_, Stop>((stream, greeting))
         };
+        let away = |what: &str| Stop::from(Fatal::new("53000", format!("the node {node} {what}")));
         let (mut stream, greeting) = tokio::select! {
-            opened = opening => opened?,
+            opened = timeout(ENTER_LIMIT, opening) => {
+                opened.unwrap_or_else(|_| Err(away("has not let the session in in time")))?
+            }
+            () = fleet.gone(node) => return Err(away("went away before it let the session in")),
             () = hung_up(client) => return Err(Stop::Gone),
         };
         let Greeting { mut out, key } = greeting;
@@ -184,7 +199,7 @@ async fn greeting(stream: &mut (impl AsyncRead + Unpin)) -> Result<Greeting, Sto
     loop {
         let tag = stream.read_u8().await?;
         let length = stream.read_u32().await? as usize;
-        if !(4..=MESSAGE_MAX).contains(&length) {
+        if !(4..=MESSAGE_MAX).contains(&length) || out.len() + length > GREETING_MAX {
             return Err(Fatal::new("08P01", "another node said something that is too long").into());
         }
         let mut body = vec![0; length - 4];
