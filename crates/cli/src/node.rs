@@ -11,6 +11,7 @@ use duramen_api::fleet::{FleetNode, FleetView};
 use std::path::PathBuf;
 use std::{process::ExitCode, time::Duration};
 
+#[cfg(feature = "fleet")]
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   duramen node init /srv/fleet-ca                      certificates for a fleet: its authority, once
@@ -18,6 +19,13 @@ Examples:
   duramen serve --fleet etcds://10.0.0.1,10.0.0.2,10.0.0.3 --node a --advertise 10.0.0.7:7443
   duramen node list
   duramen node drain a                                 no new branches there; waits until it is empty";
+#[cfg(not(feature = "fleet"))]
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  duramen node list
+  duramen node drain a        no new branches there; waits until it is empty
+
+Of a daemon on another machine, or of another build: this one was built without fleets.";
 #[cfg(feature = "fleet")]
 const INIT_EXAMPLES: &str = "\
 Examples:

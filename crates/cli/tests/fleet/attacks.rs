@@ -70,6 +70,12 @@ fn who_is_no_node_is_served_nothing_and_hops_end() {
         // A node's own certificate is good for that node alone: c is not b.
         assert_eq!(ask(address(&bed, 2), "b", &good, "a", &request).await, None);
 
+        // FL-10: nor is a certificate of the fleet's authority enough, if the fleet has no such node, or forgot it.
+        let gone = bed.dir.path().join("gone");
+        authority::certify(&ca, "gone", &gone).expect("a certificate");
+        let answer = ask(address(&bed, 1), "b", &gone, "gone", &request).await.expect("an answer");
+        assert!(answer.starts_with("HTTP/1.1 403") && answer.contains("not_a_member"), "{answer}");
+
         // FL-7: b answers, c does not pass it on.
         let answer = ask(address(&bed, 1), "b", &good, "a", &request).await.expect("an answer");
         assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("x-duramen-node: b"), "{answer}");

@@ -2,7 +2,7 @@
 
 use crate::bed::{registered, until, Bed, Held, GRACE};
 use duramen_fleet::{
-    member::{Settings, Standing},
+    member::{Fleet, Settings, Standing},
     names::{ClaimError, Reconciled},
     view::NodeState,
 };
@@ -55,6 +55,12 @@ async fn a_lease_is_two_writes() {
     assert_eq!(bed.keys("names/").await, [""; 0]);
 }
 
+/// A process that is told to stop does so a moment later.
+async fn silent(node: &Fleet) {
+    const MOMENT: Duration = Duration::from_millis(200);
+    until("etcd does not answer", async || tokio::time::timeout(MOMENT, node.find("x")).await.is_err()).await;
+}
+
 /// FL-4, FL-6: with etcd silent a claim is refused in time, and what it may have done is undone.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_not_answered_is_refused_and_leaks_nothing() {
@@ -63,6 +69,7 @@ async fn what_is_not_answered_is_refused_and_leaks_nothing() {
     node.claim("kept", "b-0", None, None).await.unwrap();
     node.confirm("kept", "b-0").await.unwrap();
     bed.hold(true);
+    silent(&node).await;
     let begin = duramen_base::clock::now();
     let error = node.claim("x", "b-1", None, None).await.expect_err("nobody answers");
     assert!(matches!(error, ClaimError::Etcd { .. } | ClaimError::NotMember { .. }), "{error}");
@@ -256,6 +263,7 @@ async fn a_name_that_was_taken_over_is_not_handed_out_by_its_old_holder() {
     let refused = a.still_has("x", "b-1").await.expect_err("another one has it");
     assert!(matches!(refused, ClaimError::Held { ref record, .. } if record.node == "b"), "{refused}");
     bed.hold(true);
+    silent(&a).await;
     let refused = a.still_has("x", "b-1").await.expect_err("nobody says so");
     bed.hold(false);
     assert!(matches!(refused, ClaimError::Etcd { .. }), "{refused}");
