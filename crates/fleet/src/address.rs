@@ -33,7 +33,7 @@ pub struct Access {
 
 /// Why a text is no address of etcd.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is no address of etcd: {what}; write it like etcd://10.0.0.1,10.0.0.2,10.0.0.3:2379 (etcds:// with TLS), with /NAME after it for a fleet of that name")]
+#[error("{text:?} is no address of etcd: {what}; write it like etcds://10.0.0.1,10.0.0.2,10.0.0.3:2379 (etcd:// without TLS), with /NAME after it for a fleet of that name")]
 pub struct BadAddress {
     /// The text.
     pub text: String,
