@@ -16,7 +16,7 @@ OUT ?= out
 # For workspaces of their own, which share it.
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 
-.PHONY: help setup build web web-if-possible test-web bench-web demo dist dist-arm test-dist test-client test-clients test-python test test-cgroups test-extensions test-majors test-otlp test-volumes check check-extra bench bench-router bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z peers-memory peers-functions soak fmt clean-home release bench-scale bench-changes bench-follow test-parquet test-s3 test-store-s3 bench-store-s3 test-typescript test-deploy setup-clients test-go bench-pytest bench-masking bench-series bench-history bench-memory bench-store-history bench-store-index test-native test-long setup-cluster test-cluster soak-cluster test-hosts
+.PHONY: help setup build web web-if-possible test-web bench-web demo dist dist-arm test-dist test-client test-clients test-python test test-cgroups test-extensions test-majors test-otlp test-volumes check check-extra bench bench-router bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z peers-memory peers-functions soak fmt clean-home release bench-scale bench-changes bench-follow test-parquet test-s3 test-store-s3 bench-store-s3 test-typescript test-deploy setup-clients test-go bench-pytest bench-masking bench-series bench-history bench-memory bench-store-history bench-store-index test-native test-long setup-cluster test-cluster test-fleet demo-cluster soak-cluster test-hosts
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -124,6 +124,18 @@ setup-cluster: setup ## fetch etcd and Patroni 4 for drills into the home (apt-g
 
 test-cluster: setup-cluster ## drills on a real cluster, etcd, Patroni and three PostgreSQL: killed, held and cut off leaders, nothing lost, and durable functions over four shards (root for the network; 8 minutes)
 	RUST_TEST_THREADS=1 $(CARGO) test -p duramen-drill -p duramen-cli --features duramen-drill/cluster,duramen-cli/cluster --test cluster -- --nocapture
+
+test-fleet: setup-cluster ## three daemons that act as one by etcd: lints, tests, two minutes of kills, holds and partitions, figures (root, Go, protoc; SECONDS=1800)
+	export PROTOC=$$(scripts/setup-protoc); \
+	$(CARGO) clippy -p duramen-fleet -p duramen-server -p duramen-cli --all-targets --features duramen-cli/fleet -- -D warnings && \
+	$(CARGO) test -p duramen-fleet --features etcd && \
+	$(CARGO) test -p duramen-server --features fleet --lib -- fleet shared && \
+	DURAMEN_FLEET_SECONDS=$(or $(SECONDS),120) RUST_TEST_THREADS=1 $(CARGO) test -p duramen-cli --features fleet --test fleet -- --nocapture
+
+demo-cluster: setup-cluster web-if-possible ## three daemons that act as one, one of which is killed, then durable functions on four shards, one of which fails over (root; protoc, five minutes)
+	export PROTOC=$$(scripts/setup-protoc); $(CARGO) build --profile demo -p duramen-cli --features fleet
+	scripts/demo-cluster $(DEMO) $(OUT)
+	$(DEMO) lab drill shards --json $(OUT)/shards.json --html $(OUT)/shards.html
 
 soak-cluster: setup-cluster release ## every drill TIMES=20 times, with a synchronous standby and without (an hour and a half)
 	@mkdir -p $(OUT)
@@ -312,4 +324,5 @@ clean-home: ## remove the home directory: sources, branches, and what `make setu
 	@scripts/clean-home
 
 release:
-	$(CARGO) build --release -p duramen-cli --features otlp,parquet,remote,s3
+	@if protoc=$$(scripts/setup-protoc); then export PROTOC="$$protoc"; fleet=fleet,; else echo "release: without fleets (docs/fleet.md), as there is no protoc" >&2; fi; \
+	$(CARGO) build --release -p duramen-cli --features $${fleet}otlp,parquet,remote,s3

@@ -58,6 +58,8 @@ export interface components {
             id: string;
             /** @description The branch's name. */
             name: string;
+            /** @description The node of the fleet that it is on; only in lists of a daemon that is in one. */
+            node?: string | null;
             parent?: components["schemas"]["Parent"] | null;
             /** @description What its holder may do. */
             policy: components["schemas"]["Policy"];

@@ -92,7 +92,7 @@ impl Op {
             Op::LabelGeneration | Op::GenerationDiff => OpenTo::Tokens(Least::Admin),
             // Figures name sources, and nothing else that is somebody's.
             Op::Metrics => OpenTo::AllSources(Least::Viewer),
-            Op::Status | Op::VerifyAudit | Op::AuditLog => OpenTo::AllSources(Least::Admin),
+            Op::Status | Op::VerifyAudit | Op::AuditLog | Op::Nodes => OpenTo::AllSources(Least::Admin),
             // Imports read files, and reach servers, as the daemon; settings name what its servers run.
             Op::AddSource | Op::RemoveSource | Op::ChangeSettings | Op::RefreshSource => OpenTo::Machine,
             // What is attached is no source's.
@@ -131,6 +131,8 @@ impl Op {
             Op::AdministratorUrl
             | Op::MakePair
             | Op::Shutdown
+            | Op::DrainNode
+            | Op::ForgetNode
             | Op::HandOver
             | Op::MeasureCold
             | Op::IdlePss => OpenTo::Machine,
@@ -152,6 +154,7 @@ impl Op {
                 | Op::OpenApi
                 | Op::SignIn
                 | Op::Status
+                | Op::Nodes
                 | Op::Metrics
                 | Op::Sources
                 | Op::Source

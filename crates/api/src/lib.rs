@@ -6,6 +6,7 @@
 //! | [`model`] | what callers ask for and are told |
 //! | [`data_diff`] | which rows of a branch differ |
 //! | [`token`], [`doors`], [`console`] | who may enter from elsewhere, where, and in a browser |
+//! | [`fleet`] | daemons on several machines that act as one |
 //! | [`attachments`] | what is shown beside branches |
 //! | [`route`] | all requests, in one list |
 //! | [`access`] | to whom each of them is open |
@@ -50,6 +51,7 @@
 //! | `POST /v1/measure/cold` | `ColdBranch` |
 //! | `POST /v1/pairs` | a stream of `PairLine` lines |
 //! | `GET /v1/doors` | `DoorsView` |
+//! | `GET /v1/nodes`, `POST /v1/nodes/{name}/drain`, `DELETE /v1/nodes/{name}` | `FleetView`, `NodeChanged` |
 //! | `GET`, `POST /v1/tokens` | `[Token]`, `NewToken` |
 //! | `POST /v1/tokens/{name}/rotate`, `DELETE /v1/tokens/{name}` | `NewToken`, `Token` |
 //! | `POST /v1/console/links` | `NewConsoleLink` |
@@ -84,6 +86,7 @@ pub mod attachments;
 pub mod console;
 pub mod data_diff;
 pub mod doors;
+pub mod fleet;
 pub mod keep;
 pub mod model;
 pub mod names;

@@ -358,6 +358,9 @@ pub struct BranchView {
     /// Whether this create found the branch there already.
     #[serde(default)]
     pub existing: bool,
+    /// The node of the fleet that it is on; only in lists of a daemon that is in one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
 }
 
 /// What a branch has written.

@@ -14,6 +14,7 @@ use crate::{
     console::{MakeConsoleLink, NewConsoleLink, SessionView, SignIn},
     data_diff::{DataDiff, DIFF_ROWS_MAX},
     doors::DoorsView,
+    fleet::{DrainNode, FleetView, NodeChanged},
     model,
     request::{MeasureCold, Removed, Stopping, Version},
     segment,
@@ -480,6 +481,12 @@ requests! {
     FunctionQueues: GET "/v1/attachments/{name}/queues", Nothing => List<FunctionQueue>;
     /// The schedules of durable functions in an attached database, with their next times.
     FunctionSchedules: GET "/v1/attachments/{name}/schedules", Nothing => List<FunctionSchedule>;
+    /// The nodes of the fleet that the daemon is in, as it sees them.
+    Nodes: GET "/v1/nodes", Nothing => One<FleetView>;
+    /// Has a node of the fleet take no new branches, or ends that. What is there goes on.
+    DrainNode: POST "/v1/nodes/{name}/drain", One<DrainNode> => One<NodeChanged>;
+    /// Forgets a node of the fleet that is not there, so that another home can have its name, and its branches' names are free.
+    ForgetNode: DELETE "/v1/nodes/{name}", Nothing => One<NodeChanged>;
     /// Stops the daemon.
     Shutdown: POST "/v1/shutdown", Nothing => One<Stopping>;
     /// Ends the daemon, and leaves the servers of leased branches to the next one.

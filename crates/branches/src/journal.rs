@@ -157,6 +157,11 @@ impl Journal {
         for (number, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
             match read_line(line) {
                 Ok(Line::Lease(lease)) => {
+                    // A lease that was given another name has the earlier one no more, and that may be somebody else's.
+                    let was = leases.get(&lease.id).map(|was| &was.name).filter(|was| **was != lease.name);
+                    if let Some(was) = was.filter(|was| holders.get(*was) == Some(&lease.id)) {
+                        holders.remove(was);
+                    }
                     let earlier = holders.insert(lease.name.clone(), lease.id.clone());
                     if let Some(ended) = earlier.filter(|id| *id != lease.id && leases.contains_key(id)) {
                         // The line by which it ended can only be a damaged one, after which its volume is kept in

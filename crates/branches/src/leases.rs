@@ -1,6 +1,7 @@
 //! Leases: who holds which branch, and until when.
 
 use crate::{
+    agreed::Agreed,
     branch::Branch,
     capacity::Capacity,
     doors::Holder,
@@ -13,6 +14,7 @@ use crate::{
     names,
     registry::{Ended, Given, Grant, Handover, Ticket, Wanted},
     shared::Shared,
+    source::history::Target,
     steps,
 };
 use duramen_base::clock;
@@ -64,14 +66,29 @@ impl Engine {
             policy: request.policy.unwrap_or_default(),
             limit: request.wait_ms.map_or(WAIT_DEFAULT, Duration::from_millis).min(WAIT_MAX),
             boot: shared.boot.clone(),
-            source: request.source,
-            name: request.name,
+            id: None,
+            source: request.source.clone(),
+            name: request.name.clone(),
             holder: holder.cloned(),
             capacity: Capacity::default(),
         };
         if let Some(name) = &wanted.name {
             names::check("branch", name)?;
         }
+        let mut wanted = wanted;
+        let agreed = Agreed::on(shared, &mut wanted).await?;
+        let leased = self.create_wanted(holder, request, (from, target), wanted).await;
+        agreed.keep(leased).await
+    }
+
+    async fn create_wanted(
+        self: &Arc<Self>,
+        holder: Option<&Holder>,
+        request: CreateBranch,
+        (from, target): (Option<From>, Option<Target>),
+        wanted: Wanted,
+    ) -> Result<BranchView, EngineError> {
+        let shared = &self.shared;
         if shared.writes_are_due() {
             shared.measure_capacity();
             if shared.environment.store.lost_writes().is_some() {
@@ -300,6 +317,9 @@ pub(crate) fn named(mut details: serde_json::Value, by: Option<&Holder>) -> serd
 impl Shared {
     pub(crate) fn retire(&self, ended: &Ended) {
         ended.branch.retire();
+        if let Some(names) = self.names.get() {
+            names.ended(&ended.name, &ended.id);
+        }
         self.wake.wake();
     }
 

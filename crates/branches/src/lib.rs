@@ -4,6 +4,7 @@
 //! design, with states and numbered invariants, is in `docs/design/branches.md`.
 
 mod activity;
+mod agreed;
 mod audit;
 mod balance;
 mod baseline;
@@ -61,6 +62,7 @@ mod watch;
 
 use duramen_api::model;
 
+pub use agreed::{Names, Promised, Room, WantedName};
 pub use audit::{Events, LoggedEvent, NotAPosition, Position};
 pub use data_diff::WantedDiff;
 pub use doors::{Door, Holder, Running};
@@ -75,7 +77,7 @@ pub use home::{exposed, remove_groups, sockets_outside};
 pub use names::check as check_name;
 pub use pairs::LentPair;
 pub use query::QueryAnswer;
-pub use registry::volume_kind;
+pub use registry::{volume_kind, HeldName};
 pub use shared::OpenOptions;
 pub use source::{fingerprint::compare, masking::scratch::destroy as destroy_scratch};
 pub use users::{remove_users, users_of};

@@ -12,6 +12,7 @@ mod refill;
 mod snapshots;
 mod sources;
 
+pub use leases::HeldName;
 pub(crate) use leases::{Doorway, Ended, Given, Grant, Handover, Held, Resetting, Session, Ticket, Wanted};
 pub(crate) use pool::{ColdClone, Deficit, PoolKey, Retired};
 pub(crate) use refill::{counted, Work};

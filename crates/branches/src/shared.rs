@@ -2,6 +2,7 @@
 
 use crate::{
     activity::{Activity, Wake},
+    agreed::{Names, Turns},
     audit::Audit,
     burst::Burst,
     capacity::Capacity,
@@ -27,7 +28,7 @@ use std::{
     path::PathBuf,
     sync::{
         atomic::{AtomicBool, AtomicU64, Ordering},
-        Arc, Mutex,
+        Arc, Mutex, OnceLock,
     },
     time::{Duration, Instant},
 };
@@ -77,6 +78,9 @@ pub(crate) struct Shared {
     pub(crate) statements: Statements,
     pub(crate) wake: Wake,
     pub(crate) closing: AtomicBool,
+    /// Who agrees on names beyond this machine, if somebody does.
+    pub(crate) names: OnceLock<Arc<dyn Names>>,
+    pub(crate) turns: Turns,
     pub(crate) boot: String,
     /// How many leases the machine bears.
     pub(crate) capacity: Mutex<Capacity>,
@@ -115,6 +119,8 @@ impl Shared {
             statements: Statements::default(),
             wake: Wake::default(),
             closing: AtomicBool::new(false),
+            names: OnceLock::new(),
+            turns: Turns::default(),
             boot,
             capacity: Mutex::new(Capacity::of_machine()),
         }

@@ -331,7 +331,12 @@ async fn create(context: &Context, create: Create) -> Outcome {
 }
 
 async fn list(context: &Context) -> Outcome {
-    let branches = context.connect().await?.branches().await?;
+    let mut connection = context.connect().await?;
+    let branches = connection.branches().await?;
+    if let Some(missing) = connection.missing() {
+        // A list that is not whole says so.
+        output::warning(&format_args!("the list is not whole: these nodes did not answer: {missing}"));
+    }
     if context.json {
         output::json(&branches)?;
     } else if branches.is_empty() {
@@ -349,7 +354,15 @@ async fn list(context: &Context) -> Outcome {
             ]
         });
         let head = ["NAME", "SOURCE", "GENERATION", "POLICY", "DURABLE", "EXPIRES", "STATE"];
-        output::print(output::table(head, rows));
+        if branches.iter().any(|branch| branch.node.is_some()) {
+            let rows = rows.zip(&branches).map(|([a, b, c, d, e, f, g], branch)| {
+                [a, b, c, d, e, f, g, branch.node.clone().unwrap_or_default()]
+            });
+            let [a, b, c, d, e, f, g] = head;
+            output::print(output::table([a, b, c, d, e, f, g, "NODE"], rows));
+        } else {
+            output::print(output::table(head, rows));
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -33,6 +33,7 @@ mod mcp;
 #[cfg(feature = "engines")]
 mod metrics;
 mod moment;
+mod node;
 mod openapi;
 mod output;
 #[cfg(feature = "engines")]
@@ -140,6 +141,9 @@ enum Command {
     /// Let others in: tokens for PostgreSQL and HTTP clients on any machine
     #[command(subcommand, after_help = token::EXAMPLES)]
     Token(token::TokenCommand),
+    /// Look after the nodes of a fleet: daemons on several machines that act as one
+    #[command(subcommand, after_help = node::EXAMPLES)]
+    Node(node::Node),
     /// Have the console show functions, stores, packs and measurements, too
     #[command(subcommand, after_help = attachment::EXAMPLES)]
     Attachment(attachment::AttachmentCommand),
@@ -241,6 +245,7 @@ fn run(cli: Cli, json: bool, matches: &ArgMatches) -> Result<ExitCode, Failure> 
         #[cfg(feature = "engines")]
         Command::Change(change) => context.wait(change::run(&context, change)),
         Command::Token(command) => context.wait(token::run(&context, command)),
+        Command::Node(command) => context.wait(node::run(&context, command)),
         Command::Attachment(command) => context.wait(attachment::run(&context, command)),
         #[cfg(feature = "engines")]
         Command::Console(options) => context.wait(console::run(&context, options)),

@@ -1,5 +1,8 @@
 //! The daemon: `duramen serve` and `stop`.
 
+#[cfg(feature = "fleet")]
+mod fleet;
+
 use crate::{
     context::{Context, Outcome},
     failure::Failure,
@@ -82,6 +85,9 @@ pub(crate) struct Serve {
     /// Stop the servers of branches of tokens that nobody has been in for this long, until somebody comes [default: never]
     #[arg(long, value_name = "SPAN", value_parser = parse::span)]
     sleep_after: Option<Duration>,
+    #[cfg(feature = "fleet")]
+    #[command(flatten)]
+    fleet: fleet::FleetArgs,
     /// Stop when the standard input ends: for a daemon that belongs to another program
     #[arg(long, hide = true)]
     until_stdin_ends: bool,
@@ -130,6 +136,8 @@ pub(crate) async fn serve(context: &Context, serve: Serve) -> Outcome {
         suites: Suites::new(&crate::lab::SUITES),
         #[cfg(feature = "otlp")]
         traces: crate::traces::settings()?,
+        #[cfg(feature = "fleet")]
+        fleet: serve.fleet.options()?,
     };
     daemon::serve(options).await?;
     Ok(ExitCode::SUCCESS)

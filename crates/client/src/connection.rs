@@ -34,6 +34,8 @@ pub struct Connection {
     client: Client,
     /// `None` after a failure: the next request opens a new one.
     link: Option<Link>,
+    /// The nodes of which the last reply says nothing.
+    missing: Option<String>,
 }
 
 #[derive(Debug)]
@@ -45,12 +47,18 @@ struct Link {
 impl Connection {
     pub(crate) async fn open(client: Client) -> Result<Connection, ClientError> {
         let link = Some(Link::open(&client).await?);
-        Ok(Connection { client, link })
+        Ok(Connection { client, link, missing: None })
     }
 
     /// How long each further request may take.
     pub fn set_deadline(&mut self, deadline: Duration) {
         self.client.deadline = deadline;
+    }
+
+    /// The nodes of a fleet, as text, of which the last reply says nothing because they did not answer; nothing, if it is whole.
+    #[must_use]
+    pub fn missing(&self) -> Option<&str> {
+        self.missing.as_deref()
     }
 
     /// A request and its reply.
@@ -88,6 +96,8 @@ impl Connection {
     async fn send_unlimited(&mut self, route: Route<'_>, body: Bytes) -> Result<Bytes, ClientError> {
         let (response, mut link) = self.begin(route, body).await?;
         let status = response.status();
+        let missing = response.headers().get(duramen_api::fleet::MISSING);
+        self.missing = missing.and_then(|missing| missing.to_str().ok()).map(str::to_owned);
         let collected = link.drive(response.into_body().collect()).await;
         let bytes = match collected {
             Some(Ok(body)) => body.to_bytes(),

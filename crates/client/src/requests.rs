@@ -20,6 +20,7 @@ use duramen_api::{
     console::{MakeConsoleLink, NewConsoleLink},
     data_diff::DataDiff,
     doors::DoorsView,
+    fleet::{DrainNode, FleetView, NodeChanged},
     request::{MeasureCold, Removed, Stopping},
     route::{Op, Route},
     token::{CreateToken, NewToken, Token},
@@ -95,6 +96,21 @@ impl Connection {
     /// not stopping already.
     pub async fn hand_over(&mut self) -> Result<Stopping, ClientError> {
         self.exchange(Route::to(Op::HandOver), Bytes::new()).await
+    }
+
+    /// The nodes of the fleet that the daemon is in.
+    pub async fn nodes(&mut self) -> Result<FleetView, ClientError> {
+        self.exchange(Route::to(Op::Nodes), Bytes::new()).await
+    }
+
+    /// Has a node of the fleet take no new branches, or ends that.
+    pub async fn drain_node(&mut self, name: &str, drains: bool) -> Result<NodeChanged, ClientError> {
+        self.post(Route::of(Op::DrainNode, name), &DrainNode { drains }).await
+    }
+
+    /// Forgets a node of the fleet that is not there.
+    pub async fn forget_node(&mut self, name: &str) -> Result<NodeChanged, ClientError> {
+        self.exchange(Route::of(Op::ForgetNode, name), Bytes::new()).await
     }
 
     /// What is attached, by name.

@@ -112,17 +112,50 @@ impl Etcd {
     /// # Errors
     /// In words, if none does.
     pub async fn get(&self, key: &str) -> Result<Option<String>, String> {
-        let question = json!({ "key": BASE64_STANDARD.encode(key) });
+        let answer = self.ask("range", json!({ "key": BASE64_STANDARD.encode(key) })).await?;
+        Ok(answer["kvs"][0]["value"].as_str().and_then(decoded))
+    }
+
+    /// All keys that begin with `prefix`, which ends with a character below `~`, with their values.
+    ///
+    /// # Errors
+    /// In words, if no member answers.
+    pub async fn below(&self, prefix: &str) -> Result<Vec<(String, String)>, String> {
+        let mut end = prefix.as_bytes().to_vec();
+        if let Some(last) = end.last_mut() {
+            *last += 1;
+        }
+        let question =
+            json!({ "key": BASE64_STANDARD.encode(prefix), "range_end": BASE64_STANDARD.encode(end) });
+        let answer = self.ask("range", question).await?;
+        let all = answer["kvs"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let pair = |kv: &Value| Some((decoded(kv["key"].as_str()?)?, decoded(kv["value"].as_str()?)?));
+        Ok(all.iter().filter_map(pair).collect())
+    }
+
+    /// Gives a key a value, or takes it away.
+    ///
+    /// # Errors
+    /// In words, if no member answers.
+    pub async fn put(&self, key: &str, value: Option<&str>) -> Result<(), String> {
+        let key = BASE64_STANDARD.encode(key);
+        match value {
+            Some(value) => {
+                self.ask("put", json!({ "key": key, "value": BASE64_STANDARD.encode(value) })).await
+            }
+            None => self.ask("deleterange", json!({ "key": key })).await,
+        }
+        .map(drop)
+    }
+
+    async fn ask(&self, what: &str, question: Value) -> Result<Value, String> {
+        let path = format!("/v3/kv/{what}");
         let mut last = "it has no members".to_owned();
         for address in &self.clients {
             let endpoint = Endpoint { address: address.clone(), credentials: None };
-            match endpoint.ask("POST", "/v3/kv/range", Some(&question), ANSWER).await {
+            match endpoint.ask("POST", &path, Some(&question), ANSWER).await {
                 Ok(answer) if answer.status == 200 => {
-                    let body: Value =
-                        serde_json::from_str(&answer.body).map_err(|error| error.to_string())?;
-                    let value = body["kvs"][0]["value"].as_str();
-                    let decoded = value.and_then(|value| BASE64_STANDARD.decode(value).ok());
-                    return Ok(decoded.map(|value| String::from_utf8_lossy(&value).into_owned()));
+                    return serde_json::from_str(&answer.body).map_err(|error| error.to_string());
                 }
                 Ok(answer) => last = format!("{address}: status {}", answer.status),
                 Err(error) => last = error,
@@ -130,4 +163,9 @@ impl Etcd {
         }
         Err(last)
     }
+}
+
+fn decoded(text: &str) -> Option<String> {
+    let bytes = BASE64_STANDARD.decode(text).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
 }

@@ -7,6 +7,7 @@ use crate::{
     doors::Doors,
     events::{self, seen::Seen, Followers},
     export,
+    fleet::{self, Hop, Peers, Way, NAME_ELSEWHERE},
     idempotency::{self, Keys, Turn},
     import::{self, Form},
     listener::BODY_MAX,
@@ -23,7 +24,10 @@ use axum::{
     Router,
 };
 use bytes::Bytes;
-use duramen_api::model;
+use duramen_api::{
+    fleet::{DrainNode, NodeChanged},
+    model,
+};
 use duramen_api::{
     openapi,
     request::{MeasureCold, Removed, Stopping, Version},
@@ -45,12 +49,17 @@ const PSS_SAMPLE: u32 = 10;
 /// Entries of the audit log when the request does not say how many.
 const AUDIT_PAGE: usize = 100;
 
+/// Pause before a name is asked for elsewhere.
+const FLEET_PAUSE: Duration = Duration::from_millis(50);
+
 /// What requests work on.
 pub(crate) struct Api {
     pub(crate) engine: Arc<Engine>,
     pub(crate) doors: Doors,
     /// What is shown beside branches.
     pub(crate) attachments: Attached,
+    /// The fleet that it is in, if it is in one.
+    pub(crate) fleet: Option<Arc<Peers>>,
     pub(crate) metrics: Metrics,
     /// Who follows what happens.
     pub(crate) followers: Followers,
@@ -111,24 +120,83 @@ impl Api {
         let (mut head, body) = request.into_parts();
         let caller = head.extensions.remove::<Caller>().unwrap_or(Caller::Nobody);
         caller.may(endpoint.op)?;
+        let hop = head.extensions.get::<Hop>();
+        if let Some(hop) = hop.filter(|_| !fleet::may_hop(endpoint.op)) {
+            return Err(fleet::not_passed_on(endpoint.op, hop));
+        }
+        let hopped = hop.is_some();
         let names = RawPathParams::from_request_parts(&mut head, &()).await.map_err(|error| {
             Refusal::new(StatusCode::BAD_REQUEST, "bad_request", format!("{error}; escape names as %XX"))
         })?;
         let name = names.iter().next().map_or("", |(_, name)| name);
+        match &self.fleet {
+            // On the heap: without a fleet nobody pays for its size.
+            Some(peers) if !hopped => {
+                Box::pin(self.answer_in_fleet(peers, (endpoint, head, name), &caller, body)).await
+            }
+            Some(peers) => {
+                let answer = Box::pin(self.answer_here((endpoint, head, name), &caller, body)).await;
+                Self::settled(peers, endpoint, name, answer).await
+            }
+            None => self.answer_here((endpoint, head, name), &caller, body).await,
+        }
+    }
+
+    /// Answers a request on the node of the fleet that it concerns.
+    async fn answer_in_fleet(
+        self: &Arc<Self>,
+        peers: &Peers,
+        (endpoint, head, name): (&'static Endpoint, Parts, &str),
+        caller: &Caller,
+        mut body: Body,
+    ) -> Answer {
+        // A name that turns out to be another node's is asked for there; it may move a few times.
+        for _ in 0..3 {
+            let call = Call { endpoint, head: &head, name };
+            let (here, again) = match peers.way(&call, caller, body).await {
+                Way::Answered(answer) => return answer,
+                Way::Here(here, again) => (here, again),
+            };
+            let answer = self.answer_here((endpoint, head.clone(), name), caller, here).await;
+            let moved = matches!(&answer, Err(refusal) if refusal.body.code == NAME_ELSEWHERE);
+            match again.filter(|_| moved) {
+                Some(again) => body = Body::from(again),
+                None => return Self::settled(peers, endpoint, name, answer).await,
+            }
+            // What has the name is in the view a moment later.
+            tokio::time::sleep(FLEET_PAUSE).await;
+        }
+        Err(Refusal::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "name_moves",
+            "the name moves from node to node; try again",
+        ))
+    }
+
+    /// Who destroyed a branch can give its name to another one, on any node.
+    async fn settled(peers: &Peers, endpoint: &Endpoint, name: &str, answer: Answer) -> Answer {
+        if endpoint.op == Op::DestroyBranch && answer.is_ok() {
+            peers.settled(name).await;
+        }
+        answer
+    }
+
+    async fn answer_here(
+        self: &Arc<Self>,
+        (endpoint, head, name): (&'static Endpoint, Parts, &str),
+        caller: &Caller,
+        body: Body,
+    ) -> Answer {
         let call = Call { endpoint, head: &head, name };
         let Some(key) = idempotency::shown(endpoint, &head.headers)? else {
-            return self.for_caller(&call, &caller, body).await;
+            return self.for_caller(&call, caller, body).await;
         };
         let body = call.collect(body).await?;
         let target = head.uri.path_and_query().map_or("", |target| target.as_str());
-        match self.keys.turn(
-            &caller,
-            key,
-            &[endpoint.method.as_str().as_bytes(), target.as_bytes(), &body],
-        )? {
+        match self.keys.turn(caller, key, &[endpoint.method.as_str().as_bytes(), target.as_bytes(), &body])? {
             Turn::Again(response) => Ok(response),
             Turn::First(claim) => {
-                let (api, name) = (Arc::clone(self), name.to_owned());
+                let (api, name, caller) = (Arc::clone(self), name.to_owned(), caller.clone());
                 let work = async move {
                     let call = Call { endpoint, head: &head, name: &name };
                     let answer = api.for_caller(&call, &caller, Body::from(body)).await;
@@ -226,11 +294,22 @@ impl Api {
             Op::RemoveAttachment => self.remove_attachment(name),
             Op::ControlFunction => self.control_function(name, None, call.read(body).await?).await,
             Op::Doors => json(&self.doors.view()),
+            Op::DrainNode => {
+                let wanted: DrainNode = call.read(body).await?;
+                self.in_fleet()?.drain(name, wanted.drains).await?;
+                json(&NodeChanged { node: name.to_owned() })
+            }
+            Op::ForgetNode => {
+                self.in_fleet()?.forget(name).await?;
+                json(&NodeChanged { node: name.to_owned() })
+            }
             Op::Tokens => page::reply(call, self.doors.tokens()?.list(), |token| &token.name),
-            Op::CreateToken => json(&self.doors.create_token(engine, call.read(body).await?)?),
-            Op::RotateToken => json(&self.doors.rotate_token(engine, name)?),
-            Op::RevokeToken => json(&self.doors.revoke_token(engine, name)?),
-            Op::MakeConsoleLink => self.make_console_link(call.read(body).await?),
+            Op::CreateToken => {
+                json(&self.doors.create_token(engine, self.fleet.as_deref(), call.read(body).await?).await?)
+            }
+            Op::RotateToken => json(&self.doors.rotate_token(engine, self.fleet.as_deref(), name).await?),
+            Op::RevokeToken => json(&self.doors.revoke_token(engine, self.fleet.as_deref(), name).await?),
+            Op::MakeConsoleLink => self.make_console_link(call.read(body).await?).await,
             Op::SignIn => self.sign_in(call, body).await,
             Op::Sources => page::reply(call, engine.sources(), |source| &source.name),
             Op::AddSource => {
@@ -296,12 +375,17 @@ impl Api {
             | Op::FunctionQueues
             | Op::FunctionSchedules => self.functions(call).await,
             Op::Status => json(&engine.status()),
+            Op::Nodes => json(&self.in_fleet()?.view()),
             Op::VerifyAudit => json(&engine.verify_audit().await?),
             Op::Generations => json(&engine.generations(call.name)?),
             Op::VerifySource => json(&engine.verify_source(call.name).await?),
             Op::FingerprintSource => json(&engine.fingerprint_source(call.name).await?),
             _ => Err(call.not_here()),
         }
+    }
+
+    fn in_fleet(&self) -> Result<&Peers, Refusal> {
+        self.fleet.as_deref().ok_or_else(fleet::no_fleet)
     }
 
     /// Follows what happens; as the holder of a token who may not see all, if one is named.

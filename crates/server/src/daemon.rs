@@ -6,6 +6,7 @@ use crate::{
     caller,
     doors::{DoorError, Doors, Open},
     events::Followers,
+    fleet::Peers,
     idempotency::Keys,
     listener::{self, BindError},
     lock::{HomeLock, LockError},
@@ -53,6 +54,9 @@ pub struct ServeOptions {
     /// Where requests, leases and first sessions are traced to, if anywhere.
     #[cfg(feature = "otlp")]
     pub traces: Option<duramen_traces::TraceSettings>,
+    /// The fleet that it takes part in, if it does in one.
+    #[cfg(feature = "fleet")]
+    pub fleet: Option<crate::fleet::FleetOptions>,
 }
 
 /// Why the daemon did not run, or did not end well.
@@ -71,6 +75,10 @@ pub enum ServeError {
     /// Clients cannot come in where they should.
     #[error(transparent)]
     Door(#[from] DoorError),
+    /// It cannot take part in its fleet.
+    #[cfg(feature = "fleet")]
+    #[error(transparent)]
+    Fleet(#[from] crate::fleet::FleetError),
     /// Signals, the standard input or the standard output cannot be used.
     #[error("cannot {doing}: {source}")]
     Io {
@@ -152,6 +160,7 @@ async fn run(
 ) -> Result<Order, ServeError> {
     let home = options.engine.home.clone();
     let (tracer, sending) = Tracer::of(&options);
+    let joining = Peers::join(&options);
     let engine = Engine::open(options.engine).await?;
     let opened = Doors::open((&engine, tracer.clone()), &home, options.router, options.http_listen);
     let (doors, Open { router, http }) = match opened {
@@ -159,6 +168,13 @@ async fn run(
         Err(error) => {
             engine.close().await?;
             return Err(error.into());
+        }
+    };
+    let fleet = match joining.open(&engine, &doors) {
+        Ok(fleet) => fleet,
+        Err(error) => {
+            engine.close().await?;
+            return Err(error);
         }
     };
     let pid = std::process::id();
@@ -169,13 +185,14 @@ async fn run(
     tracing::info!(home = %home.display(), pid, "serving");
 
     let mut ending = orders.ending();
-    let (mut routing, mut visiting) = (orders.ending(), orders.ending());
+    let (mut routing, mut visiting, mut peering) = (orders.ending(), orders.ending(), orders.ending());
     let metrics = Metrics::new(&engine, doors.router_metrics());
     let api = Arc::new(Api {
         keys: Keys::default(),
         engine: Arc::clone(&engine),
         attachments: Attached::open(&home, options.suites),
         doors,
+        fleet: fleet.clone(),
         metrics,
         followers: Followers::default(),
         orders,
@@ -198,9 +215,18 @@ async fn run(
                 .await;
         }
     };
+    let peering = async {
+        if let Some(fleet) = fleet.clone() {
+            fleet
+                .serve(found.clone(), async {
+                    let _ = peering.wait().await;
+                })
+                .await;
+        }
+    };
     let visiting = async {
         if let Some(http) = http {
-            http.serve(mcp_door::with_mcp(found), async {
+            http.serve(mcp_door::with_mcp(found.clone()), async {
                 let _ = visiting.wait().await;
             })
             .await;
@@ -225,13 +251,16 @@ async fn run(
         }
     });
     tokio::select! {
-        _ = async { tokio::join!(serving, routing, visiting) } => {}
+        _ = async { tokio::join!(serving, routing, visiting, peering) } => {}
         () = reading => {}
     }
 
     looking.abort();
     let order = ending.wait().await;
     tracing::info!(?order, "stopping");
+    if let Some(fleet) = &fleet {
+        fleet.close(order).await;
+    }
     let closed = async {
         match order {
             Order::HandOver | Order::Replace => engine.hand_over().await,

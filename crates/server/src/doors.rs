@@ -3,6 +3,7 @@
 use crate::{
     console::Console,
     door::Counts,
+    fleet::Peers,
     http_door::{HttpDoor, HttpError, HttpHandle, HttpOptions, Known},
     metrics::RouterMetrics,
     router::{Router, RouterError, RouterHandle, RouterOptions},
@@ -128,33 +129,76 @@ impl Doors {
         self.console.as_deref()
     }
 
+    /// The router, for who passes sessions on to it.
+    #[cfg(feature = "fleet")]
+    pub(crate) fn router(&self) -> Option<RouterHandle> {
+        self.router.clone()
+    }
+
+    /// The tokens, for who follows them beside the doors.
+    #[cfg(feature = "fleet")]
+    pub(crate) fn shared_tokens(&self) -> Option<Arc<Tokens>> {
+        self.tokens.as_ref().ok().cloned()
+    }
+
     pub(crate) fn tokens(&self) -> Result<&Tokens, EngineError> {
         self.tokens.as_deref().map_err(EngineError::clone)
     }
 
     /// Makes a token. One that is not in the audit log does not exist.
-    pub(crate) fn create_token(&self, engine: &Engine, wanted: CreateToken) -> Result<NewToken, EngineError> {
+    pub(crate) async fn create_token(
+        &self,
+        engine: &Engine,
+        fleet: Option<&Peers>,
+        wanted: CreateToken,
+    ) -> Result<NewToken, EngineError> {
         let tokens = self.tokens()?;
         for source in &wanted.sources {
             engine.source(source)?;
         }
-        let made = tokens.create(wanted).map_err(TokenError::into_engine_error)?;
-        noted(engine, "token_created", &made.token).inspect_err(|_| drop(tokens.revoke(&made.token.name)))?;
+        let made = match fleet {
+            Some(fleet) => fleet.create_token(tokens, wanted).await?,
+            None => tokens.create(wanted).map_err(TokenError::into_engine_error)?,
+        };
+        if let Err(error) = noted(engine, "token_created", &made.token) {
+            let _ = match fleet {
+                Some(fleet) => fleet.revoke_token(tokens, &made.token.name).await.map(|(token, _)| token),
+                None => tokens.revoke(&made.token.name).map_err(TokenError::into_engine_error),
+            };
+            return Err(error);
+        }
         Ok(made)
     }
 
     /// Gives a token another secret.
-    pub(crate) fn rotate_token(&self, engine: &Engine, name: &str) -> Result<NewToken, EngineError> {
-        let made = self.tokens()?.rotate(name).map_err(TokenError::into_engine_error)?;
+    pub(crate) async fn rotate_token(
+        &self,
+        engine: &Engine,
+        fleet: Option<&Peers>,
+        name: &str,
+    ) -> Result<NewToken, EngineError> {
+        let made = match fleet {
+            Some(fleet) => fleet.rotate_token(self.tokens()?, name).await?,
+            None => self.tokens()?.rotate(name).map_err(TokenError::into_engine_error)?,
+        };
         noted(engine, "token_rotated", &made.token)?;
         Ok(made)
     }
 
     /// Ends a token.
-    pub(crate) fn revoke_token(&self, engine: &Engine, name: &str) -> Result<Token, EngineError> {
-        let token = self.tokens()?.revoke(name).map_err(TokenError::into_engine_error)?;
+    pub(crate) async fn revoke_token(
+        &self,
+        engine: &Engine,
+        fleet: Option<&Peers>,
+        name: &str,
+    ) -> Result<Token, EngineError> {
+        let (token, later) = match fleet {
+            Some(fleet) => fleet.revoke_token(self.tokens()?, name).await?,
+            None => (self.tokens()?.revoke(name).map_err(TokenError::into_engine_error)?, None),
+        };
         noted(engine, "token_revoked", &token)?;
-        Ok(token)
+        // It is revoked here, and not everywhere yet.
+        later.map_or(Ok(token), Err)
     }
 }
 

@@ -227,7 +227,7 @@ impl Api {
 
 impl Visitor {
     /// A branch as its holder is told of it: the way in is the router, and without a secret (H5).
-    fn shown(&self, view: BranchView) -> BranchView {
+    pub(crate) fn shown(&self, view: BranchView) -> BranchView {
         let url = self.router.as_ref().map_or_else(String::new, |router| {
             let mut url = String::from("postgresql://");
             segment::escape(&self.token.name, &mut url);
@@ -247,7 +247,7 @@ pub(crate) fn holder(token: &Token) -> Holder {
 }
 
 /// Who it is where it only looks: an onlooker sees the branches of everybody.
-fn onlooker(token: &Token) -> Holder {
+pub(crate) fn onlooker(token: &Token) -> Holder {
     as_holder(token, token.role != Role::User)
 }
 

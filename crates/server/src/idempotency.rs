@@ -22,7 +22,7 @@ use std::{
 /// The header's name.
 pub(crate) const HEADER: &str = "idempotency-key";
 /// How long a reply is kept.
-const KEPT_FOR: Duration = Duration::from_secs(60 * 60);
+pub(crate) const KEPT_FOR: Duration = Duration::from_secs(60 * 60);
 /// How many keys one asker has, and how many there are; the oldest one goes.
 const KEYS_OF_ONE: usize = 256;
 const KEYS_MAX: usize = 4096;

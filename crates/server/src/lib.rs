@@ -15,6 +15,8 @@
 //!
 //! What is asked and replied, by whom, is `duramen_api`. A client that closes its connection ends what its request was doing.
 #![deny(rustdoc::broken_intra_doc_links)]
+// What a request goes through is one future, whose layers the compiler follows.
+#![recursion_limit = "256"]
 
 pub mod daemon;
 mod data_diff;
@@ -38,6 +40,7 @@ mod console;
 mod door;
 mod events;
 mod export;
+pub mod fleet;
 mod holders;
 mod idempotency;
 mod import;

@@ -25,6 +25,20 @@ pub(crate) const PLAIN: &str = "text/plain; charset=utf-8";
 /// When it may be worth asking again, in seconds: a pool makes branches all the time.
 const RETRY_AFTER_S: &str = "1";
 
+/// Is ready once another node is not there any more.
+#[cfg(feature = "fleet")]
+pub(crate) type Silence = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+#[cfg(feature = "fleet")]
+struct Gone(Silence);
+
+#[cfg(feature = "fleet")]
+impl std::fmt::Debug for Gone {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Gone").finish_non_exhaustive()
+    }
+}
+
 /// The body of a reply.
 #[derive(Debug)]
 pub struct Reply(Content);
@@ -41,6 +55,9 @@ enum Content {
         first: Option<Bytes>,
         rest: mpsc::Receiver<io::Result<Bytes>>,
     },
+    /// What another node says, as it comes.
+    #[cfg(feature = "fleet")]
+    Passed(hyper::body::Incoming, Gone),
 }
 
 impl Reply {
@@ -48,7 +65,7 @@ impl Reply {
     pub(crate) fn whole(&self) -> Option<&Bytes> {
         match &self.0 {
             Content::Whole(bytes) => Some(bytes),
-            Content::Lines { .. } | Content::Octets { .. } => None,
+            _ => None,
         }
     }
 }
@@ -72,16 +89,31 @@ impl Body for Reply {
                 Some(part) => Poll::Ready(Some(Ok(Frame::data(part)))),
                 None => rest.poll_recv(context).map(|part| part.map(|part| part.map(Frame::data))),
             },
+            #[cfg(feature = "fleet")]
+            Content::Passed(body, Gone(gone)) => match Pin::new(body).poll_frame(context) {
+                // A node that is stopped says nothing, and closes nothing.
+                Poll::Pending => gone.as_mut().poll(context).map(|()| {
+                    Some(Err(io::Error::new(io::ErrorKind::TimedOut, "the node went away while it answered")))
+                }),
+                frame => frame.map(|frame| frame.map(|frame| frame.map_err(io::Error::other))),
+            },
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(&self.0, Content::Whole(bytes) if bytes.is_empty())
+        match &self.0 {
+            Content::Whole(bytes) => bytes.is_empty(),
+            #[cfg(feature = "fleet")]
+            Content::Passed(body, _) => body.is_end_stream(),
+            _ => false,
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
             Content::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            #[cfg(feature = "fleet")]
+            Content::Passed(body, _) => body.size_hint(),
             Content::Lines { .. } | Content::Octets { .. } => SizeHint::default(),
         }
     }
@@ -145,6 +177,38 @@ pub(crate) fn octets(first: Bytes, rest: mpsc::Receiver<io::Result<Bytes>>) -> R
         response(StatusCode::OK, "application/octet-stream", Content::Octets { first: Some(first), rest });
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
+}
+
+/// What another node replied, as it comes.
+#[cfg(feature = "fleet")]
+pub(crate) fn passed(
+    head: hyper::http::response::Parts,
+    body: hyper::body::Incoming,
+    gone: Silence,
+) -> Response<Reply> {
+    let mut response = Response::new(Reply(Content::Passed(body, Gone(gone))));
+    *response.status_mut() = head.status;
+    pass_on(head.headers, response.headers_mut());
+    response
+}
+
+/// The same, once all of it is there.
+#[cfg(feature = "fleet")]
+pub(crate) fn passed_whole(head: hyper::http::response::Parts, body: Bytes) -> Response<Reply> {
+    let mut response = Response::new(Reply(Content::Whole(body)));
+    *response.status_mut() = head.status;
+    pass_on(head.headers, response.headers_mut());
+    response
+}
+
+/// The fields of a head but for those that are about its connection.
+#[cfg(feature = "fleet")]
+fn pass_on(from: hyper::HeaderMap, to: &mut hyper::HeaderMap) {
+    use hyper::header::{CONNECTION, CONTENT_LENGTH, DATE, TRANSFER_ENCODING};
+    to.extend(from);
+    for name in [CONNECTION, CONTENT_LENGTH, DATE, TRANSFER_ENCODING] {
+        to.remove(name);
+    }
 }
 
 /// A request that is not done, and why.

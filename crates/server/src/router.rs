@@ -135,6 +135,9 @@ struct Shared {
     sessions: Sessions,
     splicers: Splicers,
     metrics: RouterMetrics,
+    /// The fleet that the daemon is in, once it is.
+    #[cfg(feature = "fleet")]
+    fleet: std::sync::OnceLock<Arc<crate::fleet::Peers>>,
     /// What traces first clients of branches, if something does.
     tracer: Option<Arc<Tracer>>,
 }
@@ -162,6 +165,21 @@ impl RouterHandle {
     /// Has new connections see the certificate as it is now.
     pub(crate) fn read_certificate(&self) -> Result<(), TlsError> {
         self.shared.certificate.read_anew()
+    }
+
+    /// From now on sessions whose branches are elsewhere are passed on.
+    #[cfg(feature = "fleet")]
+    pub(crate) fn join(&self, fleet: &Arc<crate::fleet::Peers>) {
+        let _ = self.shared.fleet.set(Arc::clone(fleet));
+    }
+
+    /// Serves a session that another node passes on.
+    #[cfg(feature = "fleet")]
+    pub(crate) async fn serve_passed_on(
+        &self,
+        stream: tokio_rustls::server::TlsStream<tokio::net::TcpStream>,
+    ) {
+        connection::hop::serve(&self.shared, stream).await;
     }
 
     /// What it counts.
@@ -209,6 +227,8 @@ impl Router {
             sessions: Sessions::default(),
             splicers,
             metrics: RouterMetrics::default(),
+            #[cfg(feature = "fleet")]
+            fleet: std::sync::OnceLock::new(),
             tracer,
         };
         let shared = Arc::new(shared);

@@ -50,6 +50,9 @@ pub enum TokenError {
     /// A number that makes no sense.
     #[error("{0}")]
     Invalid(&'static str),
+    /// It is one of a fleet, and this daemon is in none.
+    #[error("the token {0} is one of a fleet, which this daemon was started without: its new secret would be replaced by that of the fleet; rotate it on a node of the fleet, or revoke it here, which the fleet is told when this daemon is in it again")]
+    OfFleet(String),
     /// There are too many.
     #[error("there are {TOKENS_MAX} tokens, which is as many as a home may have; revoke some")]
     TooMany,
@@ -83,6 +86,7 @@ impl TokenError {
             TokenError::NotFound { .. } => (Kind::NotFound, "no_such_token"),
             TokenError::Over(_) => (Kind::Conflict, "token_over"),
             TokenError::Invalid(_) => (Kind::Invalid, "bad_request"),
+            TokenError::OfFleet(_) => (Kind::Conflict, "token_of_fleet"),
             TokenError::TooMany => (Kind::Unavailable, "too_many_tokens"),
             TokenError::Io { .. } | TokenError::Damaged { .. } => (Kind::Failed, "tokens_failed"),
         };
@@ -95,9 +99,34 @@ struct File {
     /// What the salts of names follow from that nobody has.
     key: String,
     tokens: Vec<Line>,
+    /// What is kept of tokens by which nobody is let in.
+    #[serde(flatten)]
+    apart: Apart,
 }
 
-#[derive(Clone, Serialize, Deserialize)]
+/// What is kept of tokens by which nobody is let in.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+struct Apart {
+    /// Tokens that the fleet had, and has no more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    suspended: Vec<Line>,
+    /// Tokens that were revoked here, which the fleet was not told yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    revoked: Vec<Revoked>,
+    /// Up to which revision of etcd tokens were followed by this process.
+    #[serde(skip)]
+    #[cfg_attr(not(feature = "fleet"), allow(dead_code, reason = "without a fleet nobody asks"))]
+    seen: i64,
+}
+
+/// A token that was revoked here.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Revoked {
+    pub(crate) id: String,
+    pub(crate) name: String,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
 struct Line {
     #[serde(flatten)]
     token: Token,
@@ -105,6 +134,9 @@ struct Line {
     /// What its secret is compared with where it comes as it is, over HTTP. Not there in files of before, until it comes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     hash: Option<String>,
+    /// Whether it is one of the fleet, which decides whether it is alive.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    shared: bool,
 }
 
 /// A token that is alive.
@@ -114,6 +146,10 @@ struct Kept {
     verifier: Verifier,
     hash: Option<blake3::Hash>,
     bond: Bond,
+    shared: bool,
+    /// Since which revision of etcd the fleet has it, if it was made here.
+    #[cfg_attr(not(feature = "fleet"), allow(dead_code, reason = "without a fleet nobody asks"))]
+    revision: i64,
     /// Dropped when the secret is no longer good: what was entered by it ends.
     alive: watch::Sender<()>,
 }
@@ -124,6 +160,8 @@ pub struct Tokens {
     path: PathBuf,
     key: [u8; 32],
     kept: Mutex<BTreeMap<String, Kept>>,
+    /// Is locked after the others.
+    apart: Mutex<Apart>,
 }
 
 /// What a secret that came as it is turns out to be.
@@ -245,21 +283,22 @@ impl Tokens {
             }
         };
         let Some(text) = text else {
-            return Ok(Tokens { path, key: entropy::random_bytes(), kept: Mutex::default() });
+            let (kept, apart) = (Mutex::default(), Mutex::default());
+            return Ok(Tokens { path, key: entropy::random_bytes(), kept, apart });
         };
         let damaged = |what: String| TokenError::Damaged { path: path.clone(), what };
         let file: File = serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
         let key =
             key_of(&file.key).ok_or_else(|| damaged("its key is not 64 hexadecimal digits".to_owned()))?;
         let mut kept = BTreeMap::new();
-        for Line { token, verifier, hash } in file.tokens {
+        for Line { token, verifier, hash, shared } in file.tokens {
             let verifier =
                 verifier.parse().map_err(|error| damaged(format!("token {}: {error}", token.name)))?;
             let hash = hash.map(blake3::Hash::from_hex).transpose();
             let hash = hash.map_err(|error| damaged(format!("token {}: {error}", token.name)))?;
-            kept.insert(token.name.clone(), Kept::new(token, verifier, hash));
+            kept.insert(token.name.clone(), Kept { shared, ..Kept::new(token, verifier, hash) });
         }
-        Ok(Tokens { path, key, kept: Mutex::new(kept) })
+        Ok(Tokens { path, key, kept: Mutex::new(kept), apart: Mutex::new(file.apart) })
     }
 
     /// Makes a token. Its secret is in the answer, and nowhere else.
@@ -267,6 +306,13 @@ impl Tokens {
     /// # Errors
     /// [`TokenError`]
     pub fn create(&self, wanted: CreateToken) -> Result<NewToken, TokenError> {
+        let mut kept = self.kept();
+        let token = Tokens::wanted(&kept, wanted)?;
+        self.put(&mut kept, token)
+    }
+
+    /// The token that is asked for, if there can be one.
+    fn wanted(kept: &BTreeMap<String, Kept>, wanted: CreateToken) -> Result<Token, TokenError> {
         check_name("token", &wanted.name).map_err(TokenError::Name)?;
         let now = clock::utc_now();
         if wanted.expires_at.is_some_and(|end| end <= now) {
@@ -278,15 +324,13 @@ impl Tokens {
         if wanted.max_connections == Some(0) {
             return Err(TokenError::Invalid("a token without connections lets nobody in"));
         }
-        let mut kept = self.kept();
         if kept.contains_key(&wanted.name) {
             return Err(TokenError::Exists(wanted.name));
         }
         if kept.len() >= TOKENS_MAX {
             return Err(TokenError::TooMany);
         }
-        let token = Token::new(format!("t-{}", entropy::token(16)), wanted, now);
-        self.put(&mut kept, token)
+        Ok(Token::new(format!("t-{}", entropy::token(16)), wanted, now))
     }
 
     /// All tokens, by name.
@@ -301,18 +345,36 @@ impl Tokens {
     /// When there is none of that name, or the change cannot be written down.
     pub fn rotate(&self, name: &str) -> Result<NewToken, TokenError> {
         let mut kept = self.kept();
-        let token = Token::clone(&find(&kept, name)?.token);
+        let found = find(&kept, name)?;
+        if found.shared {
+            return Err(TokenError::OfFleet(name.to_owned()));
+        }
+        let token = Token::clone(&found.token);
         self.put(&mut kept, token)
     }
 
-    /// Ends a token, and what was entered by it. Its branches stay until their leases end.
+    /// Ends a token, and what was entered by it. Its branches stay until their leases end. If it is one of a fleet, it is remembered that the
+    /// fleet is to be told.
     ///
     /// # Errors
     /// When there is none of that name, or the change cannot be written down.
     pub fn revoke(&self, name: &str) -> Result<Token, TokenError> {
+        let is_shared = find(&self.kept(), name)?.shared;
+        self.end(name, is_shared)
+    }
+
+    /// The same; `tell`: the fleet is to be told.
+    fn end(&self, name: &str, tell: bool) -> Result<Token, TokenError> {
         let mut kept = self.kept();
         let token = Token::clone(&find(&kept, name)?.token);
-        self.write(kept.iter().filter(|(other, _)| *other != name).map(|(_, kept)| kept.line()).collect())?;
+        let mut apart = self.apart();
+        let mut changed = apart.clone();
+        if tell {
+            changed.revoked.push(Revoked { id: token.id.clone(), name: name.to_owned() });
+        }
+        let others = kept.iter().filter(|(other, _)| *other != name);
+        self.write_with(others.map(|(_, kept)| kept.line()).collect(), &changed)?;
+        *apart = changed;
         kept.remove(name);
         Ok(token)
     }
@@ -338,6 +400,22 @@ impl Tokens {
             return Err(TokenError::Over(name.to_owned()));
         }
         Ok(found.grant())
+    }
+
+    /// What the holder of the token of that id has, if it is alive.
+    #[cfg(feature = "fleet")]
+    pub(crate) fn grant_with_id(&self, id: &str) -> Option<Grant> {
+        let kept = self.kept();
+        let found = kept.values().find(|kept| kept.token.id == id)?;
+        (!found.token.is_over(clock::utc_now())).then(|| found.grant())
+    }
+
+    /// The token of that id, if it is alive.
+    #[cfg(feature = "fleet")]
+    pub(crate) fn with_id(&self, id: &str) -> Option<Arc<Token>> {
+        let kept = self.kept();
+        let found = kept.values().find(|kept| kept.token.id == id)?;
+        (!found.token.is_over(clock::utc_now())).then(|| Arc::clone(&found.token))
     }
 
     /// What the holder of a token has for whom something else stands, if the token is alive and has the same secret.
@@ -395,24 +473,51 @@ impl Tokens {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn apart(&self) -> MutexGuard<'_, Apart> {
+        self.apart.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Keeps a token with a new secret, written down first.
     fn put(&self, kept: &mut BTreeMap<String, Kept>, token: Token) -> Result<NewToken, TokenError> {
+        let (line, made) = self.draft(token, false);
+        self.keep(kept, line)?;
+        Ok(made)
+    }
+
+    /// A token with a new secret, which is not kept yet.
+    fn draft(&self, token: Token, shared: bool) -> (Line, NewToken) {
         let secret = Secret::random();
-        let text = secret.verifier(ROUNDS);
-        let others = kept.iter().filter(|(name, _)| **name != token.name).map(|(_, kept)| kept.line());
         let hash = self.hash(&token.id, secret.expose());
-        let line =
-            Line { token: token.clone(), verifier: text.clone(), hash: Some(hash.to_hex().to_string()) };
-        self.write(others.chain([line]).collect())?;
-        let verifier = text.parse().map_err(|_| TokenError::Invalid("a verifier of our own is none"))?;
-        kept.insert(token.name.clone(), Kept::new(token.clone(), verifier, Some(hash)));
-        Ok(NewToken { token, secret: secret.expose().to_owned() })
+        let line = Line {
+            token: token.clone(),
+            verifier: secret.verifier(ROUNDS),
+            hash: Some(hash.to_hex().to_string()),
+            shared,
+        };
+        (line, NewToken { token, secret: secret.expose().to_owned() })
+    }
+
+    /// Keeps a token, written down first, instead of the one of that name.
+    fn keep(&self, kept: &mut BTreeMap<String, Kept>, line: Line) -> Result<(), TokenError> {
+        let verifier: Verifier =
+            line.verifier.parse().map_err(|_| TokenError::Invalid("the verifier of a token is none"))?;
+        let hash = line.hash.as_deref().and_then(|hash| blake3::Hash::from_hex(hash).ok());
+        let others = kept.iter().filter(|(name, _)| **name != line.token.name).map(|(_, kept)| kept.line());
+        self.write(others.chain([line.clone()]).collect())?;
+        let Line { token, shared, .. } = line;
+        kept.insert(token.name.clone(), Kept { shared, ..Kept::new(token, verifier, hash) });
+        Ok(())
     }
 
     fn write(&self, tokens: Vec<Line>) -> Result<(), TokenError> {
+        self.write_with(tokens, &self.apart())
+    }
+
+    fn write_with(&self, tokens: Vec<Line>, apart: &Apart) -> Result<(), TokenError> {
         let fail = |source| TokenError::Io { doing: "write", path: self.path.clone(), source };
         let key = self.key.iter().map(|byte| format!("{byte:02x}")).collect();
-        let text = serde_json::to_vec_pretty(&File { key, tokens }).map_err(|error| fail(error.into()))?;
+        let file = File { key, tokens, apart: apart.clone() };
+        let text = serde_json::to_vec_pretty(&file).map_err(|error| fail(error.into()))?;
         file::replace(&self.path, &text, FILE_MODE).map_err(fail)
     }
 }
@@ -421,7 +526,15 @@ impl Kept {
     fn new(token: Token, verifier: Verifier, hash: Option<blake3::Hash>) -> Kept {
         let secret = blake3::hash(verifier.to_string().as_bytes()).to_hex().to_string();
         let bond = Bond { token: token.id.clone(), name: token.name.clone(), secret };
-        Kept { token: Arc::new(token), verifier, hash, bond, alive: watch::Sender::new(()) }
+        Kept {
+            token: Arc::new(token),
+            verifier,
+            hash,
+            bond,
+            shared: false,
+            revision: 0,
+            alive: watch::Sender::new(()),
+        }
     }
 
     fn grant(&self) -> Grant {
@@ -438,6 +551,7 @@ impl Kept {
             token: Token::clone(&self.token),
             verifier: self.verifier.to_string(),
             hash: self.hash.map(|hash| hash.to_hex().to_string()),
+            shared: self.shared,
         }
     }
 }
@@ -459,6 +573,14 @@ fn key_of(text: &str) -> Option<[u8; 32]> {
     }
     Some(key)
 }
+
+#[cfg(feature = "fleet")]
+mod shared;
+#[cfg(feature = "fleet")]
+pub(crate) use shared::Followed;
+
+#[cfg(feature = "fleet")]
+pub(crate) use shared::Draft;
 
 #[cfg(test)]
 #[path = "../tests/unit/tokens.rs"]

@@ -101,6 +101,8 @@ class BranchView(_BranchView, total=False):
     """Whether this create found the branch there already."""
     holder: Optional[str]
     """The id of the token by which it was created; absent if it was created on the daemon's own socket."""
+    node: Optional[str]
+    """The node of the fleet that it is on; only in lists of a daemon that is in one."""
     parent: Optional[Parent]
     problem: Optional[str]
     """Why its server does not run, if that is so."""

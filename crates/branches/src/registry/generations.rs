@@ -9,7 +9,6 @@ use crate::{
     model::{BranchView, Policy, SnapshotKind, SnapshotView},
     source::manifest::SourceRecord,
 };
-use duramen_base::entropy;
 use std::sync::Arc;
 
 impl Registry {
@@ -86,7 +85,7 @@ impl Registry {
                     Err(LeaseError::SourceChanged { name: source }.into())
                 }
                 Ok(()) => {
-                    let record = LeaseRecord::of(branch, wanted, format!("b-{}", entropy::token(16)));
+                    let record = LeaseRecord::of(branch, wanted, wanted.id());
                     match self.write_lease(&mut state, branch, wanted, record) {
                         Ok(record) => return Ok(Given::Leased(record)),
                         Err(error) => Err(error),

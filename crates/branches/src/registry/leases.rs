@@ -21,6 +21,8 @@ const NAMED_MAX: usize = 10;
 /// What a create asks for.
 #[derive(Debug)]
 pub(crate) struct Wanted {
+    /// The id that the branch is to have, if that was decided.
+    pub(crate) id: Option<String>,
     pub(crate) source: Option<String>,
     pub(crate) name: Option<String>,
     /// Who came through a door; `None` on the daemon's own socket.
@@ -48,6 +50,19 @@ pub(crate) struct Held {
     pub(crate) failed: bool,
     /// Whether it is the holder's of a token.
     pub(crate) by_token: bool,
+}
+
+/// A name that is given, and to what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldName {
+    /// The name.
+    pub name: String,
+    /// The id of its branch.
+    pub id: String,
+    /// The branch's source.
+    pub source: String,
+    /// The id of the token by which it was created, if it was by one.
+    pub holder: Option<String>,
 }
 
 /// What a create gets.
@@ -167,6 +182,48 @@ impl Registry {
         refused
     }
 
+    /// Whether a name is given.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.state().leases.contains_key(name)
+    }
+
+    /// The id of the branch of that name.
+    pub(crate) fn id_of(&self, name: &str) -> Option<String> {
+        self.state().leases.get(name).map(|lease| lease.record.id.clone())
+    }
+
+    /// All names that are given.
+    pub(crate) fn held_names(&self) -> Vec<HeldName> {
+        let state = self.state();
+        let held = state.leases.values().map(|lease| HeldName {
+            name: lease.record.name.clone(),
+            id: lease.record.id.clone(),
+            source: lease.record.source.clone(),
+            holder: lease.record.holder.clone(),
+        });
+        held.collect()
+    }
+
+    /// Gives the lease `id` another name, written down first.
+    pub(crate) fn rename(&self, name: &str, id: &str, other: &str) -> Result<BranchView, EngineError> {
+        let mut state = self.state();
+        if state.leases.contains_key(other) {
+            return Err(LeaseError::NameTaken { name: other.to_owned() }.into());
+        }
+        let lease = state.held(name, id)?;
+        if lease.resetting {
+            return Err(LeaseError::Resetting { name: name.to_owned() }.into());
+        }
+        let record = LeaseRecord { name: other.to_owned(), ..lease.record.clone() };
+        self.journal.put(&record)?;
+        lease.record = record;
+        let view = view(lease);
+        if let Some(lease) = state.leases.remove(name) {
+            state.leases.insert(other.to_owned(), lease);
+        }
+        Ok(view)
+    }
+
     /// Takes a create out of the queue, with what it was handed too late.
     pub(crate) fn leave_queue(&self, ticket: &Ticket, handover: &mut Handover) {
         handover.close();
@@ -195,7 +252,7 @@ impl Registry {
             state.pools.retired.push_back(Retired::whole(branch));
             return Err(LeaseError::SourceChanged { name: source }.into());
         }
-        let record = LeaseRecord::of(&branch, wanted, format!("b-{}", entropy::token(16)));
+        let record = LeaseRecord::of(&branch, wanted, wanted.id());
         let written = self.write_lease(state, &branch, wanted, record);
         if written.is_err() {
             state.pools.retired.push_back(Retired::whole(branch));
@@ -531,6 +588,13 @@ impl Registry {
     }
 }
 
+impl Wanted {
+    /// The id that the branch gets.
+    pub(super) fn id(&self) -> String {
+        self.id.clone().unwrap_or_else(|| format!("b-{}", entropy::token(16)))
+    }
+}
+
 impl LeaseRecord {
     /// The lease of a branch to who asks for it.
     pub(super) fn of(branch: &Branch, wanted: &Wanted, id: String) -> LeaseRecord {
@@ -701,6 +765,7 @@ pub(super) fn view(lease: &Lease) -> BranchView {
             unlogged: if base.running { "empty" } else { "kept" }.to_owned(),
         }),
         existing: false,
+        node: None,
     }
 }
 

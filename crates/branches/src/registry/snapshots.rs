@@ -11,7 +11,7 @@ use crate::{
     model::{BranchView, SnapshotKind, SnapshotView, TreeNode},
     registry::{leases, Given, Wanted},
 };
-use duramen_base::{entropy, suggest};
+use duramen_base::suggest;
 use jiff::{SignedDuration, Timestamp};
 use std::{
     collections::{BTreeMap, HashSet},
@@ -120,8 +120,7 @@ impl Registry {
                     Err(no_snapshot(&base.name, &base.snapshot, None))
                 }
                 Ok(()) => {
-                    let id = format!("b-{}", entropy::token(16));
-                    let mut record = LeaseRecord::of(branch, wanted, id);
+                    let mut record = LeaseRecord::of(branch, wanted, wanted.id());
                     record.base = Some(base.clone());
                     record.inherited = Some(inherited.to_owned());
                     match self.write_lease(&mut state, branch, wanted, record) {

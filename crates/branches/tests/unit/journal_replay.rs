@@ -52,6 +52,22 @@ fn the_last_line_of_an_id_counts() {
     assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 1, "rewritten to what counts");
 }
 
+/// FL-3: what was given another name is not taken for ended when somebody else gets its earlier one.
+#[test]
+fn a_lease_with_another_name_outlives_who_gets_the_earlier_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("leases.jsonl");
+    let Opened { journal, .. } = Journal::open(&path).unwrap();
+    let named = |id: &str, name: &str| LeaseRecord { name: name.to_owned(), ..lease(id, false) };
+    journal.put(&named("a", "try")).unwrap();
+    journal.put(&named("a", "try.was-1")).unwrap();
+    journal.put(&named("b", "try")).unwrap();
+    drop(journal);
+    let Opened { leases, damaged, .. } = Journal::open(&path).unwrap();
+    let names: Vec<&str> = leases.iter().map(|lease| lease.name.as_str()).collect();
+    assert_eq!((names, damaged), (vec!["try.was-1", "try"], None));
+}
+
 /// A damaged line was left out with a warning, the file was rewritten without it, and what it had named was swept; a
 /// byte that is not UTF-8 kept the daemon from starting. B22.
 #[test]

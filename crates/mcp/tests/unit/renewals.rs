@@ -22,6 +22,7 @@ fn branch(name: &str) -> BranchView {
         disk: None,
         parent: None,
         existing: false,
+        node: None,
     }
 }
 

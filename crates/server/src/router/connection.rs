@@ -1,9 +1,12 @@
 //! One client, from its first byte to its last: hello, start-up, proof, target, entry, session.
 
+#[cfg(feature = "fleet")]
+pub(super) mod hop;
+
 use super::{
     message::{self, Fatal},
     proxied::{self, Unknown},
-    sessions::Key,
+    sessions::{Cancels, Key},
     splice::{self, Counters, End},
     startup::{self, First, Startup, Target, Wishes, NEWEST, PACKET_MAX},
     Shared,
@@ -124,9 +127,14 @@ async fn converse(shared: &Shared, stream: TcpStream, peer: SocketAddr) {
         }
     };
     let ended = match proved {
-        Ok((startup, grant)) => enter(shared, &mut client, (peer, began), startup, grant).await,
+        Ok((startup, grant)) => enter(shared, &mut client, (peer, began), startup, grant, false).await,
         Err(stop) => Err(stop),
     };
+    goodbye(shared, &mut client, ended).await;
+}
+
+/// Tells a client how it ended, and closes the connection.
+async fn goodbye(shared: &Shared, client: &mut Client, ended: Result<(), Stop>) {
     let mut out = BytesMut::new();
     match ended {
         Ok(()) => {}
@@ -189,8 +197,17 @@ async fn hello(
                 return Err(Fatal::new("08P01", "encryption was asked for twice").into());
             }
             First::Cancel { session, key } => {
-                if let Some(canceller) = shared.sessions.canceller(session, &key) {
-                    let _ = timeout(REFUSAL_LIMIT, canceller.cancel()).await;
+                match shared.sessions.canceller(session, &key) {
+                    Some(Cancels::Here(canceller)) => {
+                        let _ = timeout(REFUSAL_LIMIT, canceller.cancel()).await;
+                    }
+                    #[cfg(feature = "fleet")]
+                    Some(Cancels::Elsewhere { node, number, key }) => {
+                        if let Some(fleet) = shared.fleet.get() {
+                            hop::cancel(fleet, &node, number, key).await;
+                        }
+                    }
+                    None => {}
                 }
                 return Err(Stop::Gone);
             }
@@ -319,13 +336,14 @@ async fn answer(client: &mut Client) -> Result<Vec<u8>, Stop> {
     Ok(body)
 }
 
-/// From the proof to the last byte.
+/// From the proof to the last byte. `hopped`: it was passed on by another node of the fleet.
 async fn enter(
     shared: &Shared,
     client: &mut Client,
     (peer, began): (SocketAddr, Instant),
     startup: Startup,
     mut grant: Grant,
+    hopped: bool,
 ) -> Result<(), Stop> {
     let token = grant.token.clone();
     let long_key = startup.version >= NEWEST;
@@ -337,8 +355,14 @@ async fn enter(
             .into());
     };
     let key = shared.sessions.begin(long_key);
-    let session = Session { shared, token: &token, peer, began, key: &key };
+    let session = Session { shared, token: &token, peer, began, key: &key, hopped };
     let work = async {
+        #[cfg(feature = "fleet")]
+        if let Some(fleet) = shared.fleet.get().filter(|_| !hopped) {
+            if let Some(node) = session.node(fleet, &startup).await? {
+                return Box::pin(session.pass_on(fleet, &node, client, startup)).await;
+            }
+        }
         let ready = tokio::select! {
             ready = session.prepare(startup) => ready?,
             // Nobody waits for a branch who is not there to enter it.
@@ -360,6 +384,8 @@ struct Session<'a> {
     /// When its first byte was waited for.
     began: Instant,
     key: &'a Key<'a>,
+    /// Whether another node of the fleet passed it on.
+    hopped: bool,
 }
 
 /// A branch that a client enters, with a process of its server. What is dropped first comes first: the process ends before the
@@ -402,7 +428,7 @@ impl Session<'_> {
         let Ready { entry, running, _place, own, door } = ready;
         let Entry { mut stream, greeting, canceller } = entry;
         let process = canceller.process_id();
-        self.key.enter(canceller);
+        self.key.enter(Cancels::Here(canceller));
         // R8: written down before the client hears that it is in.
         let mut log = Log::begin(self, &door, process)?;
         self.shared.metrics.entered(self.began.elapsed());
@@ -551,7 +577,7 @@ impl Session<'_> {
 
     /// R5.
     fn may_leave(&self, door: &Door) -> Result<(), Fatal> {
-        if door.masked || self.shared.options.unmasked_ok || self.peer.ip().is_loopback() {
+        if door.masked || self.shared.options.unmasked_ok || (self.peer.ip().is_loopback() && !self.hopped) {
             return Ok(());
         }
         let message =

@@ -20,7 +20,24 @@ pub(super) struct Sessions(Mutex<HashMap<u32, Session>>);
 #[derive(Debug)]
 struct Session {
     key: Vec<u8>,
-    canceller: Option<Arc<Canceller>>,
+    canceller: Option<Cancels>,
+}
+
+/// What cancels a statement of a session.
+#[derive(Debug, Clone)]
+pub(super) enum Cancels {
+    /// A request to the branch's server.
+    Here(Arc<Canceller>),
+    /// A request to the node of the fleet to which it was passed on.
+    #[cfg(feature = "fleet")]
+    Elsewhere {
+        /// The node.
+        node: String,
+        /// What stands for the process there.
+        number: u32,
+        /// The session's key there.
+        key: Vec<u8>,
+    },
 }
 
 /// A session's key; it is good as long as this lives.
@@ -55,7 +72,7 @@ impl Sessions {
     }
 
     /// What cancels the statement of a session, if the key is its own.
-    pub(super) fn canceller(&self, number: u32, key: &[u8]) -> Option<Arc<Canceller>> {
+    pub(super) fn canceller(&self, number: u32, key: &[u8]) -> Option<Cancels> {
         let all = self.all();
         let session = all.get(&number)?;
         bool::from(session.key.as_slice().ct_eq(key)).then(|| session.canceller.clone()).flatten()
@@ -69,10 +86,16 @@ impl Sessions {
 
 impl Key<'_> {
     /// From now on its statements can be cancelled.
-    pub(super) fn enter(&self, canceller: Arc<Canceller>) {
+    pub(super) fn enter(&self, canceller: Cancels) {
         if let Some(session) = self.sessions.all().get_mut(&self.number) {
             session.canceller = Some(canceller);
         }
+    }
+
+    /// The same, where its branch is on another node.
+    #[cfg(feature = "fleet")]
+    pub(super) fn enter_elsewhere(&self, node: String, number: u32, key: Vec<u8>) {
+        self.enter(Cancels::Elsewhere { node, number, key });
     }
 }
 
@@ -93,10 +116,10 @@ mod tests {
         let place = sessions.begin(false);
         assert_eq!((place.number >> 31, place.key.len()), (0, 4));
         let canceller = Arc::new(Canceller::new("nowhere".into()));
-        place.enter(Arc::clone(&canceller));
+        place.enter(Cancels::Here(Arc::clone(&canceller)));
         let (number, key) = (place.number, place.key.clone());
         let found = sessions.canceller(number, &key).expect("its own key");
-        assert!(Arc::ptr_eq(&found, &canceller));
+        assert!(matches!(found, Cancels::Here(found) if Arc::ptr_eq(&found, &canceller)));
         let mut wrong = key.clone();
         wrong[0] ^= 1;
         assert!(sessions.canceller(number, &wrong).is_none());

@@ -1,0 +1,5 @@
+module duramen/fleet/checker
+
+go 1.22
+
+require github.com/anishathalye/porcupine v1.3.1

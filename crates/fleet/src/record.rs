@@ -1,0 +1,158 @@
+//! What is stored in etcd, under which key: the table in `docs/design/fleet.md`.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// The keys of one fleet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Keys {
+    prefix: String,
+}
+
+/// What a key is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Key<'a> {
+    /// The registration of a node.
+    Node(&'a str),
+    /// Whose home a node is.
+    Member(&'a str),
+    /// That a node drains.
+    Drain(&'a str),
+    /// The claim of a name.
+    Name(&'a str),
+    /// A token, by its name.
+    Token(&'a str),
+}
+
+impl Keys {
+    /// Those of the fleet of that name.
+    #[must_use]
+    pub fn of(fleet: &str) -> Keys {
+        Keys { prefix: format!("/duramen/{fleet}/v1/") }
+    }
+
+    /// What all of them begin with.
+    #[must_use]
+    pub fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    /// A key as etcd has it.
+    ///
+    /// # Examples
+    /// ```
+    /// use duramen_fleet::record::{Key, Keys};
+    /// let keys = Keys::of("lab");
+    /// assert_eq!(keys.key(Key::Name("try")), "/duramen/lab/v1/names/try");
+    /// assert_eq!(keys.read("/duramen/lab/v1/names/try"), Some(Key::Name("try")));
+    /// assert_eq!(keys.read("/duramen/lab/v2/names/try"), None);
+    /// ```
+    #[must_use]
+    pub fn key(&self, key: Key<'_>) -> String {
+        let (kind, name) = match key {
+            Key::Node(name) => ("nodes", name),
+            Key::Member(name) => ("members", name),
+            Key::Drain(name) => ("drains", name),
+            Key::Name(name) => ("names", name),
+            Key::Token(name) => ("tokens", name),
+        };
+        format!("{}{kind}/{name}", self.prefix)
+    }
+
+    /// What a key of etcd is of; nothing, if it is of no kind that this version knows.
+    #[must_use]
+    pub fn read<'a>(&self, key: &'a str) -> Option<Key<'a>> {
+        let (kind, name) = key.strip_prefix(&self.prefix)?.split_once('/')?;
+        match kind {
+            "nodes" => Some(Key::Node(name)),
+            "members" => Some(Key::Member(name)),
+            "drains" => Some(Key::Drain(name)),
+            "names" => Some(Key::Name(name)),
+            "tokens" => Some(Key::Token(name)),
+            _ => None,
+        }
+    }
+}
+
+/// The registration of a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeRecord {
+    /// Where other nodes reach it, `HOST:PORT`.
+    pub address: String,
+    /// Its version.
+    pub version: String,
+    /// What it has room for.
+    pub capacity: Capacity,
+    /// Whether it serves sessions of PostgreSQL clients that others pass on.
+    #[serde(default)]
+    pub sessions: bool,
+}
+
+/// What a node has room for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Capacity {
+    /// Memory that is free, in bytes.
+    pub memory_free: u64,
+    /// Room on the disk of its home, in bytes.
+    pub disk_free: u64,
+    /// Leases that it holds.
+    pub leases: u32,
+    /// Leases that its machine bears.
+    pub places: u32,
+    /// Branches that are ready, by source and policy.
+    #[serde(default)]
+    pub pools: Vec<Pool>,
+    /// Its sources, by name.
+    #[serde(default)]
+    pub sources: Vec<String>,
+}
+
+/// Branches of one source and policy that are ready on a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pool {
+    /// The source.
+    pub source: String,
+    /// The policy, as users write it.
+    pub policy: String,
+    /// How many are ready.
+    pub hot: u32,
+}
+
+/// Whose home a node is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemberRecord {
+    /// The identity of the home.
+    pub home: String,
+    /// When it was registered last.
+    pub registered_at: Timestamp,
+    /// By which start of its daemon: a home that does not know of it is a copy of before.
+    #[serde(default)]
+    pub start: String,
+    /// Where the home was: on which boot of which machine, and in which directory.
+    #[serde(default)]
+    pub place: String,
+}
+
+/// That a node drains.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DrainRecord {
+    /// Since when.
+    pub since: Timestamp,
+}
+
+/// The claim of a name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NameRecord {
+    /// The node that has it.
+    pub node: String,
+    /// The id of the branch.
+    pub id: String,
+    /// Its source.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// The id of the token by which it was created, if it was by one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holder: Option<String>,
+    /// When it was claimed.
+    pub claimed_at: Timestamp,
+}

@@ -1,0 +1,88 @@
+//! What is asked and told of nodes.
+
+use super::Peers;
+use crate::reply::Refusal;
+use duramen_api::fleet::{FleetNode, FleetView};
+use duramen_fleet::{member::Standing, view::NodeView};
+use hyper::StatusCode;
+use std::time::Duration;
+
+/// How long a drain may take to be seen.
+const SEEN_LIMIT: Duration = Duration::from_secs(5);
+
+impl Peers {
+    /// The fleet as this node sees it.
+    pub(crate) fn view(&self) -> FleetView {
+        let (standing, problem) = match self.fleet.standing() {
+            Standing::Member(_) => ("member", None),
+            Standing::Joining(why) => ("joining", Some(why)),
+            Standing::Refused(why) => ("refused", Some(why)),
+        };
+        let view = self.fleet.view();
+        FleetView {
+            fleet: self.fleet.name().to_owned(),
+            node: self.fleet.node().to_owned(),
+            standing: standing.to_owned(),
+            problem,
+            age_ms: view.age().map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
+            to_free: u32::try_from(self.fleet.to_free()).unwrap_or(u32::MAX),
+            writes: self.fleet.writes(),
+            nodes: view.nodes().into_iter().map(node).collect(),
+        }
+    }
+
+    /// Has a node take no new branches, or ends that (FL-11).
+    pub(crate) async fn drain(&self, node: &str, drains: bool) -> Result<(), Refusal> {
+        self.known(node)?;
+        let revision = self.fleet.drain(node, drains).await.map_err(silent)?;
+        // Who looks at what this node sees then finds every name that was given there before.
+        if drains && !self.fleet.seen(revision, SEEN_LIMIT).await {
+            let message =
+                format!("the node {node} drains; what it has is not seen yet, because etcd does not answer");
+            return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "fleet_silent", message));
+        }
+        Ok(())
+    }
+
+    /// Forgets a node that is not there.
+    pub(crate) async fn forget(&self, node: &str) -> Result<(), Refusal> {
+        self.known(node)?;
+        match self.fleet.forget(node).await.map_err(silent)? {
+            true => Ok(()),
+            false => {
+                let message = format!("the node {node} is there; stop its daemon first");
+                Err(Refusal::new(StatusCode::CONFLICT, "node_is_there", message))
+            }
+        }
+    }
+
+    fn known(&self, node: &str) -> Result<NodeView, Refusal> {
+        self.fleet.node_view(node).ok_or_else(|| {
+            let message = format!("there is no node {node:?} in the fleet; `duramen node list` shows all");
+            Refusal::new(StatusCode::NOT_FOUND, "unknown_node", message)
+        })
+    }
+}
+
+fn silent(error: duramen_fleet::etcd::EtcdError) -> Refusal {
+    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "fleet_silent", error.to_string())
+}
+
+fn node(node: NodeView) -> FleetNode {
+    let NodeView { name, state, record, kept_for, names } = node;
+    let capacity = record.as_ref().map(|record| &record.capacity);
+    FleetNode {
+        name,
+        state: state.to_string(),
+        kept_for_s: kept_for.map(|left| left.as_secs()),
+        names: u32::try_from(names).unwrap_or(u32::MAX),
+        memory_free: capacity.map(|capacity| capacity.memory_free),
+        disk_free: capacity.map(|capacity| capacity.disk_free),
+        leases: capacity.map(|capacity| capacity.leases),
+        hot: capacity
+            .map(|capacity| capacity.pools.iter().fold(0, |sum: u32, pool| sum.saturating_add(pool.hot))),
+        sources: capacity.map(|capacity| capacity.sources.clone()).unwrap_or_default(),
+        address: record.as_ref().map(|record| record.address.clone()),
+        version: record.map(|record| record.version),
+    }
+}

@@ -1,0 +1,320 @@
+//! Which node answers a request, and passing it on (FL-7).
+
+use super::{connections::unreachable, is_of_a_branch, silence::gone, who, Peers, Way, NAME_ELSEWHERE};
+use crate::{
+    api::Call,
+    caller::Caller,
+    idempotency,
+    reply::{self, Refusal},
+};
+use axum::body::Body;
+use bytes::Bytes;
+use duramen_api::{model::Policy, route::Op};
+use duramen_fleet::{authority::host_name, member::Standing, view::NodeState};
+use http_body_util::{BodyExt, Limited};
+use hyper::{
+    body::Incoming,
+    header::{HeaderName, HeaderValue, ACCEPT, CONTENT_TYPE, HOST},
+    Request, Response, StatusCode,
+};
+use serde::Deserialize;
+use std::sync::Arc;
+
+/// How often another node is tried, when a name has moved meanwhile.
+const TRIES: u32 = 3;
+/// The longest refusal that is looked into.
+const REFUSAL_MAX: usize = 64 << 10;
+/// What of a request's head is passed on.
+const PASSED: [HeaderName; 4] = [
+    ACCEPT,
+    CONTENT_TYPE,
+    HeaderName::from_static("idempotency-key"),
+    HeaderName::from_static("traceparent"),
+];
+
+/// Where a branch is.
+enum Place {
+    /// Here, or nowhere: this node answers.
+    Here,
+    /// On that node.
+    There(String),
+}
+
+/// What of a create says where it is done.
+#[derive(Deserialize)]
+struct Wanted {
+    name: Option<String>,
+    source: Option<String>,
+    from: Option<String>,
+    policy: Option<Policy>,
+}
+
+impl Peers {
+    /// Where a request that did not come from another node is answered, and the answer if that is elsewhere.
+    pub(crate) async fn way(&self, call: &Call<'_>, caller: &Caller, body: Body) -> Way {
+        let op = call.endpoint.op;
+        let way = match op {
+            Op::Branches => return Way::Answered(self.list(call, caller).await),
+            Op::CreateBranch => self.create(call, caller, body).await,
+            op if is_of_a_branch(op) => self.of_branch(call, caller, body).await,
+            _ => return Way::Here(body, None),
+        };
+        way.unwrap_or_else(|refusal| Way::Answered(Err(refusal)))
+    }
+
+    async fn of_branch(&self, call: &Call<'_>, caller: &Caller, body: Body) -> Result<Way, Refusal> {
+        let mut known = match self.place(call.name, true).await? {
+            Place::Here => return Ok(Way::Here(body, None)),
+            Place::There(node) => node,
+        };
+        // Bodies about branches are short (`BODY_MAX`): it can be sent again.
+        let bytes = call.collect(body).await?;
+        for _ in 0..TRIES {
+            let response = self.pass(&known, call, caller, Body::from(bytes.clone())).await?;
+            if response.status() != StatusCode::NOT_FOUND {
+                return Ok(Way::Answered(Ok(self.passed(&known, response))));
+            }
+            // It was there, or the view is behind: etcd knows where it is now.
+            match self.place(call.name, false).await? {
+                Place::There(node) if node != known => known = node,
+                Place::There(_) => return Ok(Way::Answered(Ok(self.passed(&known, response)))),
+                Place::Here => return Ok(Way::Here(Body::from(bytes), None)),
+            }
+        }
+        Err(moves(call.name))
+    }
+
+    async fn create(&self, call: &Call<'_>, caller: &Caller, body: Body) -> Result<Way, Refusal> {
+        let bytes = call.collect(body).await?;
+        // A body that is wrong is refused here.
+        let here = |bytes: Bytes| Way::Here(Body::from(bytes.clone()), Some(bytes));
+        let Ok(wanted) = serde_json::from_slice::<Wanted>(&bytes) else { return Ok(here(bytes)) };
+        // A name has its place by its claim; what has none, and is asked for again by its key, is where it was sent first.
+        let key = match idempotency::shown(call.endpoint, &call.head.headers)? {
+            Some(key) if wanted.name.is_none() && wanted.from.is_none() => {
+                Some((who::id(caller), key.to_owned()))
+            }
+            _ => None,
+        };
+        for _ in 0..TRIES {
+            let node = match key.as_ref().and_then(|key| self.kept_for_key(key)) {
+                Some(node) => Some(node).filter(|node| node != self.fleet.node()),
+                None => self.node_for(&wanted, false).await?,
+            };
+            if let Some(key) = &key {
+                self.placed.keep_key(key.clone(), node.as_deref().unwrap_or(self.fleet.node()));
+            }
+            let Some(node) = node else { return Ok(here(bytes)) };
+            let response = self.pass(&node, call, caller, Body::from(bytes.clone())).await?;
+            if response.status() != StatusCode::CONFLICT {
+                return Ok(Way::Answered(Ok(self.passed(&node, response))));
+            }
+            let (head, refusal) = response.into_parts();
+            let text = tokio::select! {
+                text = Limited::new(refusal, REFUSAL_MAX).collect() => text,
+                () = gone(&self.fleet, &node) => return Err(unreachable(&node, "", "it went away while it answered")),
+            };
+            let text = text.map_err(|error| unreachable(&node, "", error))?.to_bytes();
+            if !is_elsewhere(&text) {
+                return Ok(Way::Answered(Ok(reply::passed_whole(head, text))));
+            }
+        }
+        Err(moves(wanted.name.as_deref().unwrap_or_default()))
+    }
+
+    /// The node on which a branch is made, or is already; nothing, if that is this one.
+    async fn node_for(&self, wanted: &Wanted, for_session: bool) -> Result<Option<String>, Refusal> {
+        let parent =
+            wanted.from.as_deref().map(|from| from.split_once('@').map_or(from, |(parent, _)| parent));
+        if let Some(parent) = parent {
+            return Ok(match self.place(parent, true).await? {
+                Place::Here => None,
+                Place::There(node) => Some(node),
+            });
+        }
+        if let Some(name) = &wanted.name {
+            if self.engine.has_name(name) {
+                return Ok(None);
+            }
+            let holder = self.fleet.view().name(name).map(|name| name.record.node.clone());
+            if let Some(node) = holder {
+                let state = self.fleet.view().state(&node);
+                match state {
+                    _ if node == self.fleet.node() => return Ok(None),
+                    NodeState::Ready | NodeState::Draining => return Ok(Some(node)),
+                    // It may have been freed, or taken, meanwhile: that is decided by who claims it.
+                    NodeState::Unreachable | NodeState::Lost => {}
+                }
+            }
+        }
+        if !matches!(self.fleet.standing(), Standing::Member(_)) {
+            // What is seen of others may be long over; this node says why it makes none.
+            return Ok(None);
+        }
+        let policy = wanted.policy.unwrap_or_default().to_string();
+        let own = self.fleet.node();
+        let source = wanted.source.as_deref();
+        let chosen = self.placed.choose(&self.fleet.view(), own, source, &policy, for_session);
+        Ok(chosen.filter(|node| node != own))
+    }
+
+    /// Where a branch is: by what is held here, then by the view if that will do, then by etcd.
+    async fn place(&self, name: &str, by_view: bool) -> Result<Place, Refusal> {
+        if self.engine.has_name(name) {
+            return Ok(Place::Here);
+        }
+        let seen = self.fleet.view().name(name).map(|name| name.record.node.clone());
+        // A name that was this node's when the view was last heard of may be another one's by now: a daemon that was held for a
+        // moment would say that there is no such branch.
+        let node = match seen.filter(|node| by_view && node != self.fleet.node()) {
+            Some(node) => Some(node),
+            None => self
+                .fleet
+                .find(name)
+                .await
+                .map_err(|error| {
+                    let message = format!("whether there is a branch {name} is unknown: {error}");
+                    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "fleet_silent", message)
+                })?
+                .map(|record| record.node),
+        };
+        let Some(node) = node.filter(|node| node != self.fleet.node()) else { return Ok(Place::Here) };
+        let state = self.fleet.view().state(&node);
+        match state {
+            NodeState::Ready | NodeState::Draining => Ok(Place::There(node)),
+            NodeState::Unreachable => {
+                let kept = self.fleet.node_view(&node).and_then(|node| node.kept_for).unwrap_or_default();
+                let message = format!(
+                    "the branch {name} is on the node {node}, which does not answer; it is lost if that goes on for {} s more",
+                    kept.as_secs()
+                );
+                Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "node_unreachable", message))
+            }
+            NodeState::Lost => {
+                let message = format!(
+                    "the branch {name} was on the node {node}, which is lost; its name is free, and if the node comes back before \
+                     that is taken, so does the branch"
+                );
+                Err(Refusal::new(StatusCode::GONE, "node_lost", message))
+            }
+        }
+    }
+
+    /// Where a create with that key was sent, unless that node is lost, and what it made with it.
+    fn kept_for_key(&self, key: &(String, String)) -> Option<String> {
+        let node = self.placed.of_key(key)?;
+        let state = self.fleet.view().state(&node);
+        (state != NodeState::Lost || node == self.fleet.node()).then_some(node)
+    }
+
+    /// The other node that has a branch and is there, as far as was seen: etcd is not asked.
+    pub(crate) fn seen_on(&self, branch: &str) -> Option<String> {
+        let view = self.fleet.view();
+        let node = view.name(branch).map(|name| name.record.node.clone())?;
+        let is_there = matches!(view.state(&node), NodeState::Ready | NodeState::Draining);
+        (is_there && node != self.fleet.node()).then_some(node)
+    }
+
+    /// What a node says, as it comes, for as long as it is there.
+    fn passed(&self, node: &str, response: Response<Incoming>) -> Response<reply::Reply> {
+        let (head, body) = response.into_parts();
+        let (fleet, node) = (Arc::clone(&self.fleet), node.to_owned());
+        reply::passed(head, body, Box::pin(async move { gone(&fleet, &node).await }))
+    }
+
+    /// Waits until a node to which something was passed on is not there any more.
+    pub(crate) async fn gone(&self, node: &str) {
+        gone(&self.fleet, node).await;
+    }
+
+    /// The node that has a branch; nothing, if that is this one, or none.
+    pub(crate) async fn node_of(&self, branch: &str) -> Result<Option<String>, Refusal> {
+        Ok(match self.place(branch, true).await? {
+            Place::Here => None,
+            Place::There(node) => Some(node),
+        })
+    }
+
+    /// The node on which a session's branch is made, or is already; nothing, if that is this one.
+    pub(crate) async fn node_for_session(
+        &self,
+        name: Option<&str>,
+        source: &str,
+        policy: Option<Policy>,
+    ) -> Result<Option<String>, Refusal> {
+        let (name, source) = (name.map(str::to_owned), Some(source.to_owned()));
+        self.node_for(&Wanted { name, source, from: None, policy }, true).await
+    }
+
+    /// A connection to a node for a session.
+    pub(crate) async fn session(
+        &self,
+        node: &str,
+    ) -> Result<tokio_rustls::client::TlsStream<tokio::net::TcpStream>, Refusal> {
+        let Some(address) = self.fleet.view().address(node) else {
+            return Err(unreachable(node, "not registered", "its registration has ended"));
+        };
+        self.connections.session(node, &address).await
+    }
+
+    /// Has a node answer.
+    pub(super) async fn pass(
+        &self,
+        node: &str,
+        call: &Call<'_>,
+        caller: &Caller,
+        body: Body,
+    ) -> Result<Response<Incoming>, Refusal> {
+        let target = call.head.uri.path_and_query().map_or("/", |target| target.as_str());
+        self.ask(node, (call, target), caller, body).await
+    }
+
+    /// The same, with another target.
+    pub(super) async fn ask(
+        &self,
+        node: &str,
+        (call, target): (&Call<'_>, &str),
+        caller: &Caller,
+        body: Body,
+    ) -> Result<Response<Incoming>, Refusal> {
+        let Some(address) = self.fleet.view().address(node) else {
+            return Err(unreachable(node, "not registered", "its registration has ended"));
+        };
+        let mut request = Request::new(body);
+        *request.method_mut() = call.endpoint.method.clone();
+        *request.uri_mut() = target.parse().map_err(|error| call.bad(format_args!("{error}")))?;
+        let headers = request.headers_mut();
+        for name in PASSED {
+            if let Some(value) = call.head.headers.get(&name) {
+                headers.insert(name, value.clone());
+            }
+        }
+        if let Ok(host) = HeaderValue::try_from(host_name(node)) {
+            headers.insert(HOST, host);
+        }
+        if !who::write(caller, headers) {
+            return Err(Refusal::unauthenticated());
+        }
+        tokio::select! {
+            response = self.connections.send(node, &address, request) => response,
+            () = gone(&self.fleet, node) => {
+                self.connections.forget(node);
+                let what = "it went away before it answered: whether it did what it was asked is unknown";
+                Err(unreachable(node, &address, what))
+            }
+        }
+    }
+}
+
+fn is_elsewhere(text: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Told {
+        code: String,
+    }
+    serde_json::from_slice::<Told>(text).is_ok_and(|told| told.code == NAME_ELSEWHERE)
+}
+
+fn moves(name: &str) -> Refusal {
+    let message = format!("the name {name} moves from node to node; try again");
+    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "name_moves", message)
+}
