@@ -2,14 +2,14 @@
 //!
 //! | module | what it is for |
 //! | --- | --- |
-//! | [`address`] | where etcd is, as users write it |
-//! | [`etcd`] | etcd, asked with deadlines |
-//! | [`record`] | what is stored, under which key |
-//! | [`view`] | what a node has seen of the fleet, and what follows from it |
-//! | [`member`] | being a node: registered, fenced, drained |
-//! | [`names`] | names: claimed, confirmed, freed, reconciled |
-//! | [`tokens`] | tokens of the fleet |
-//! | [`authority`] | the certificates by which nodes know one another |
+//! | `address` | where etcd is, as users write it |
+//! | `etcd` | etcd, asked with deadlines |
+//! | `record` | what is stored, under which key |
+//! | `view` | what a node has seen of the fleet, and what follows from it |
+//! | `member` | being a node: registered, fenced, drained |
+//! | `names` | names: claimed, confirmed, freed, reconciled |
+//! | `tokens` | tokens of the fleet |
+//! | `authority` | the certificates by which nodes know one another |
 //!
 //! How it works, and what it promises, is in `docs/design/fleet.md`; the invariants FL-1 to FL-13 that comments and tests name are
 //! there. Without the feature `etcd` this crate is empty.

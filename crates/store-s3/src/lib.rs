@@ -3,7 +3,7 @@
 //! The nodes of all branches, and the manifest, are kept in one SlateDB database; the commit log is kept in the bucket, or
 //! on this host. One writer has a store; whoever opens it to write takes it over, and nothing that the other one still does
 //! counts. Any number of readers, on any hosts, open it or follow it. What is opened is an ordinary
-//! [`Store`](duramen_store::Store). The design, with its invariants, is in `docs/design/store-s3.md`.
+//! `Store`. The design, with its invariants, is in `docs/design/store-s3.md`.
 //!
 //! Everything but [`is_url`] stands behind the feature `s3`, which takes minutes to compile.
 //!

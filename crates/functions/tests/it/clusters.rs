@@ -402,9 +402,9 @@ async fn a_key_is_placed_on_the_same_shard_whatever_shards_come() {
     added.set(gone, ShardState::Draining, false).await.unwrap();
     let clients = Clients::connect(&databases[0].url_as(&alice)).await.unwrap();
     let mut refusals = 0;
-    for number in 0..60 {
+    for (number, id) in before.iter().enumerate() {
         let again = clients.start("SELECT 1", None, Some(&format!("order {number}"))).await.unwrap();
-        assert_eq!(again, before[number]);
+        assert_eq!(&again, id);
         match clients.start("SELECT 1", None, Some(&format!("new {number}"))).await {
             Ok(id) => assert_ne!(shard_of(&id), Some(gone)),
             Err(error) => {
