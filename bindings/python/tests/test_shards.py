@@ -48,7 +48,7 @@ def test_an_instance_is_found_by_its_id_from_any_shard(urls: List[str]) -> None:
             assert (found.number, found.state) == (shard.number, "open")
             with psycopg.connect(found.url) as connection:
                 assert connection.execute("SELECT df.status(%s)", (instance,)).fetchone() == ("pending",)
-    with pytest.raises(duramen.NotFound, match="no id of an instance"):
+    with pytest.raises(duramen.NotFound, match="not an instance id"):
         duramen.Shards(urls[0]).of("order 7")
     with pytest.raises(duramen.NotFound, match="is of shard 7"):
         duramen.Shards(urls[0]).of("0070000000000001")

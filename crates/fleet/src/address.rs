@@ -31,9 +31,9 @@ pub struct Access {
     pub user: Option<(String, PathBuf)>,
 }
 
-/// Why a text is no address of etcd.
+/// Why a text is not an etcd address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is no address of etcd: {what}; write it like etcds://10.0.0.1,10.0.0.2,10.0.0.3:2379 (etcd:// without TLS), with /NAME after it for a fleet of that name")]
+#[error("{text:?} is not an etcd address: {what}; write it like etcds://10.0.0.1,10.0.0.2,10.0.0.3:2379 (etcd:// without TLS), with /NAME after it for a fleet of that name")]
 pub struct BadAddress {
     /// The text.
     pub text: String,

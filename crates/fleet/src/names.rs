@@ -477,8 +477,9 @@ impl Fleet {
         Ok(done)
     }
 
-    /// Claims the name of a branch that is held already. A node that drains may. A claim of this node's own of which there is no branch, as
-    /// an etcd that was put back to an earlier day has them, is replaced; `held` are the ids of all branches.
+    /// Claims the name of a branch that this node already holds; a draining node may do so, too. If etcd was restored from an older
+    /// snapshot, it can have a claim by this node for a branch that no longer exists: that claim is replaced. `held` are the ids of
+    /// all branches here.
     async fn claim_again(&self, branch: &Local, held: &HashSet<&str>) -> Result<Again, ClaimError> {
         let Some(registration) = self.registration() else { return Err(self.not_member()) };
         let record = NameRecord {

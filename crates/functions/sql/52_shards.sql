@@ -29,7 +29,7 @@ DECLARE
     mine record;
 BEGIN
     IF number IS NULL THEN
-        RAISE EXCEPTION '"%" is no id of an instance', left(instance_id, 100)
+        RAISE EXCEPTION '"%" is not an instance id', left(instance_id, 100)
             USING ERRCODE = 'invalid_parameter_value', HINT = 'An id has eight or sixteen hexadecimal digits.';
     END IF;
     SELECT m.cluster, m.shard, m.cluster_version INTO mine FROM df._meta m;

@@ -209,6 +209,17 @@ impl Target {
     }
 
     /// The same place, with role, password and settings of another target, and TLS if either demands it.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), duramen_postgres::connection::ConnectError> {
+    /// use duramen_postgres::connection::Target;
+    /// let reader = Target::parse("postgres://app:secret@a/jobs?sslmode=require")?;
+    /// // Whoever wrote the place down cannot have the password sent in the clear.
+    /// let there = Target::parse("host=b dbname=jobs sslmode=disable")?.login_of(&reader);
+    /// assert_eq!((there.role(), there.host().as_str()), ("app", "b"));
+    /// assert!(there.place().ends_with("sslmode='require'"));
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn login_of(mut self, other: &Target) -> Self {
         let config = &other.config;

@@ -293,7 +293,10 @@ pub(crate) struct ReaderNodes {
 }
 
 impl ReaderNodes {
-    /// Opens them, and writes nothing at all. None if there is no store.
+    /// Opens the nodes without writing anything.
+    ///
+    /// # Errors
+    /// [`RemoteError`], also if there is no store.
     pub(crate) fn open(
         address: &Address,
         waiter: &Arc<Waiter>,

@@ -77,7 +77,7 @@ impl Owner {
         }
     }
 
-    /// What a store says; none if there is no store.
+    /// Reads where the store says its log is, or `None` if there is no store.
     pub(crate) fn read(bucket: &Bucket) -> Result<Option<Self>, RemoteError> {
         bucket.get(OBJECT)?.map(|bytes| Self::decode(&bytes)).transpose()
     }

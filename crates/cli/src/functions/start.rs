@@ -82,7 +82,7 @@ fn which(text: &str) -> Result<Which, String> {
         number => number
             .parse()
             .map(Which::Number)
-            .map_err(|_| format!("{text:?} is no number of a shard, and not `any`")),
+            .map_err(|_| format!("{text:?} is neither a shard number nor `any`")),
     }
 }
 

@@ -17,7 +17,7 @@ use clap::Args;
 use duramen_functions::cluster::{ClusterMonitor, ClusterWorker};
 use duramen_functions::worker::{self, Monitor, Options};
 use serde_json::json;
-use std::{net::SocketAddr, process::ExitCode, time::Duration};
+use std::{future::Future, net::SocketAddr, process::ExitCode, time::Duration};
 use tokio::{
     net::TcpListener,
     signal::unix::{signal, Signal, SignalKind},
@@ -194,12 +194,14 @@ pub(crate) async fn run(context: &Context, place: &Place, work: &Work) -> Outcom
         worker.drain(work.drain_limit).await;
         return rehearse::tell(handle, &ended);
     }
-    tracing::info!(
-        "stopping: running steps may continue for {:?}; a second signal stops them at once",
-        work.drain_limit
-    );
+    drained(worker.drain(work.drain_limit), &mut stops, work.drain_limit).await
+}
+
+/// Waits until a worker has drained, or a second signal comes.
+async fn drained(drain: impl Future<Output = ()>, stops: &mut Stops, limit: Duration) -> Outcome {
+    tracing::info!("stopping: running steps may continue for {limit:?}; a second signal stops them at once");
     tokio::select! {
-        () = worker.drain(work.drain_limit) => Ok(ExitCode::SUCCESS),
+        () = drain => Ok(ExitCode::SUCCESS),
         () = stops.next() => {
             tracing::warn!("stopped at once: another worker will repeat what had not committed");
             Ok(ExitCode::from(FAILED))
@@ -235,13 +237,7 @@ async fn of_cluster(
     tasks.spawn(supervisor.clone().watch(worker.monitor()));
     stops.next().await;
     supervisor.stopping(work.drain_limit).await;
-    tokio::select! {
-        () = worker.drain(work.drain_limit) => Ok(ExitCode::SUCCESS),
-        () = stops.next() => {
-            tracing::warn!("stopped at once: another worker will repeat what had not committed");
-            Ok(ExitCode::from(FAILED))
-        }
-    }
+    drained(worker.drain(work.drain_limit), &mut stops, work.drain_limit).await
 }
 
 /// The one line on the standard output: programs wait for it.

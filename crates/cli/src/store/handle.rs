@@ -77,7 +77,7 @@ pub(crate) struct Meant {
 }
 
 impl Opening {
-    /// Opens what is no pack: a folder, or a URL.
+    /// Opens a store in a folder or at a URL. Packs are opened elsewhere.
     pub(crate) fn open(&self, path: &Path, read_only: bool) -> Result<Store, Failure> {
         let options = self.options(read_only);
         match elsewhere::is_url(path) {

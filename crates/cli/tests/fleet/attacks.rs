@@ -1,4 +1,4 @@
-//! Who is no node, or says that he is somebody else.
+//! Connections from outside the fleet, and nodes that claim to be another one.
 
 use crate::bed::{end, within, Bed, Made, PORT};
 use crate::lives::code;
@@ -88,7 +88,7 @@ fn who_is_no_node_is_served_nothing_and_hops_end() {
                 ask(address(&bed, 1), "b", &good, "a", &get(path, "owner")).await.expect("an answer");
             assert!(answer.starts_with("HTTP/1.1 403"), "{path}: {answer}");
         }
-        // FL-8: a token that the node does not know, and what is no caller at all.
+        // FL-8: a token that the node does not know, and a header that names no caller.
         for caller in ["token t-unknown", "token", "nobody", "", "owner token"] {
             let answer =
                 ask(address(&bed, 1), "b", &good, "a", &get("/v1/branches/x", caller)).await.unwrap();

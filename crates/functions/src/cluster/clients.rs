@@ -100,7 +100,7 @@ impl Clients {
     /// The connection to the shard of an instance.
     ///
     /// # Errors
-    /// [`ClusterError`]; [`ClientError::Unknown`] for what is no id.
+    /// [`ClusterError`]; [`ClientError::Unknown`] if the text is not an id.
     pub async fn of(&self, id: &str) -> Result<Arc<Client>, ClusterError> {
         let number = shard_of(id).ok_or_else(|| ClientError::Unknown(id.to_owned()))?;
         if self.cluster().await.shard(number).is_none() {

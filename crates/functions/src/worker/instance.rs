@@ -343,7 +343,7 @@ pub fn id(seq: i64) -> String {
     }
 }
 
-/// The shard of a public id: the upper 10 of the 62 bits of its number. `None`: it is no id.
+/// The shard of a public id: the upper 10 of the 62 bits of its number. `None` if the text is not an id.
 ///
 /// ```
 /// assert_eq!(duramen_functions::worker::shard_of("49735a1d"), Some(0));

@@ -1,6 +1,7 @@
 //! Databases that are the shards of a cluster: what ids and lists say (SH-1 to SH-3), what stays on one shard (SH-4), draining (SH-5),
 //! copies (SH-6), and the worker of all shards (SH-7). The numbers are those of docs/design/shards.md.
 
+mod stalls;
 mod workers;
 
 use crate::common::{database, maybe_one, one, refusal, rows, Database, OWNER};
@@ -73,7 +74,7 @@ async fn ids_name_their_shard_and_every_shard_has_the_list() {
     let message = refusal(&client, "SELECT * FROM df.route('0070000000000001')").await;
     assert!(message.contains("is of shard 7, and version 1 of the list of shards has none"), "{message}");
     let message = refusal(&client, "SELECT * FROM df.route('order 7')").await;
-    assert!(message.contains("is no id of an instance"), "{message}");
+    assert!(message.contains("is not an instance id"), "{message}");
 }
 
 #[tokio::test]

@@ -123,7 +123,7 @@ fn key(node: &str, address: &str) -> String {
 /// A connection to a node that has shown that it is that node.
 async fn tls(node: &str, address: &str, config: &Arc<ClientConfig>) -> Result<TlsStream<TcpStream>, Refusal> {
     let Some(name) = expected(node) else {
-        return Err(unreachable(node, address, "it is no name of a node"));
+        return Err(unreachable(node, address, "this is not a valid node name"));
     };
     let connecting = async {
         let stream = TcpStream::connect(address).await?;

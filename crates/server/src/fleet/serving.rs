@@ -76,7 +76,7 @@ async fn visit(
     let stream = match accepted {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => {
-            tracing::warn!(%peer, %error, "somebody who is no node of the fleet was turned away");
+            tracing::warn!(%peer, %error, "refused a connection that did not come from a node of the fleet");
             return;
         }
         Err(_) => return,

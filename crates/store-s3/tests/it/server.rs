@@ -18,7 +18,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// None if `DURAMEN_VERSITYGW` does not name the program: `make test-store-s3` does.
+    /// Starts a server, or returns `None` if `DURAMEN_VERSITYGW` is not set, as `make test-store-s3` sets it.
     pub(crate) fn start() -> Option<Self> {
         let Some(program) = std::env::var_os("DURAMEN_VERSITYGW") else {
             println!("DURAMEN_VERSITYGW is not set: `make test-store-s3` does this with a server");

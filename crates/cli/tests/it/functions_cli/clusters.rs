@@ -54,7 +54,7 @@ async fn databases_are_made_a_cluster_and_ids_lead_to_their_shard() {
     // With a key it is always the same.
     let first = shell.json(&["start", "SELECT 1", "--shard", "any", "--key", "order 7"]);
     assert_eq!(shell.json(&["start", "SELECT 1", "--shard", "any", "--key", "order 7"]), first);
-    assert!(shell.fails(2, &["start", "SELECT 1", "--shard", "some"]).contains("no number of a shard"));
+    assert!(shell.fails(2, &["start", "SELECT 1", "--shard", "some"]).contains("neither a shard number nor"));
 
     let added = operator.json(&["cluster", "add", &late.url()]);
     assert_eq!(states(&added).len(), 3);
