@@ -60,7 +60,7 @@ async fn decided_although(side: Side) {
     assert!(begun.elapsed() < IN_TIME, "{side:?}: {:?}", begun.elapsed());
     assert_eq!(drained.unwrap().version(), 2);
     // A removal asks the shard itself, and does not take its silence for consent.
-    let (removed, _) = (cluster.set(1, ShardState::Removed, false).await, ());
+    let removed = cluster.set(1, ShardState::Removed, false).await;
     assert!(matches!(removed, Err(ClusterError::Connect(_) | ClusterError::Late { .. })), "{removed:?}");
     proxy.go_on();
     assert_eq!(cluster.set(1, ShardState::Open, false).await.unwrap().version(), 3);
