@@ -31,6 +31,58 @@ pub struct FleetView {
     pub writes: u64,
     /// All nodes, by name.
     pub nodes: Vec<FleetNode>,
+    /// The sources of the fleet, by name.
+    #[serde(default)]
+    pub sources: Vec<FleetSource>,
+}
+
+/// A source of a fleet, and where it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct FleetSource {
+    /// Its name.
+    pub name: String,
+    /// Which source it is: another one of the same name has another.
+    pub id: String,
+    /// The node that makes its generations, on which it is refreshed, changed and removed.
+    pub keeper: String,
+    /// The kind of its origin.
+    pub origin: String,
+    /// On how many nodes it is to be.
+    pub replicas: u32,
+    /// The current generation; absent while the first is being made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<u32>,
+    /// The digest of its files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// Their bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+    /// The nodes that have it, or are to have it.
+    pub copies: Vec<FleetCopy>,
+    /// Why it is on fewer nodes than it is to be, if it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+/// A source on one node of a fleet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct FleetCopy {
+    /// The node.
+    pub node: String,
+    /// `held`: it has the current generation; `behind`: an earlier one, which serves until the current one has come; `wanted`: none
+    /// yet; `extra`: it has the source and no place for it; `other`: it has another source of that name, which serves nothing;
+    /// `unreachable` and `lost`: as the node is.
+    pub state: String,
+    /// The generation that it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<u32>,
+    /// Bytes of the current one that have come, while it comes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub done: Option<u64>,
+    /// Why it does not come, if it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
 }
 
 /// A node of a fleet.

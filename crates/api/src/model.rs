@@ -34,7 +34,7 @@ pub use refill::{Refill, RefillReport, RefillSettings};
 pub use scan::{Finding, Personal, Scan};
 pub use schema::{SchemaChange, SchemaDiff, SchemaDifference, SchemaStatement, SchemaWarning};
 
-use crate::{data_diff::DiffCounts, keep::Keep};
+use crate::{data_diff::DiffCounts, fleet::FleetSource, keep::Keep};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -90,6 +90,15 @@ pub struct SourceSettings {
     /// under its current ones. Rules can be replaced, but not removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub masking: Option<Masking>,
+    /// On how many nodes of its fleet it is. `None`: on the one on which it was added, if its daemon is in a fleet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 64)]
+    pub replicas: Option<u32>,
+}
+
+impl SourceSettings {
+    /// The most nodes that a source is on.
+    pub const REPLICAS_MAX: u32 = 64;
 }
 
 /// What of branches is in the audit log.
@@ -203,6 +212,9 @@ pub struct ChangeSettings {
     pub keep: Option<Keep>,
     /// New rules for masking. The source then serves nothing until it is refreshed.
     pub masking: Option<Masking>,
+    /// On how many nodes of the fleet it is from now on. What is on more nodes stays there until it is removed on them.
+    #[schema(minimum = 1, maximum = 64)]
+    pub replicas: Option<u32>,
 }
 
 /// One thing that sanitising did to a snapshot, or left out of it.
@@ -262,6 +274,9 @@ pub struct SourceView {
     /// How it follows its origin, if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub follow: Option<FollowView>,
+    /// Where it is in the fleet, if its daemon is in one and the source is the fleet's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fleet: Option<FleetSource>,
     /// How its branches run.
     pub settings: SourceSettings,
 }

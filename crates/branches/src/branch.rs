@@ -138,7 +138,7 @@ impl Branch {
             secrets: Secrets {
                 holder: environment.home.branch_secret(&volume),
                 admin: environment.home.branch_admin_secret(&volume),
-                first_admin: environment.home.admin_secret(&generation.source),
+                first_admin: generation.manifest.administrator(&environment.home, &generation.source),
                 inherited: None,
             },
             losses: environment.losses.load(Ordering::Acquire),

@@ -33,6 +33,8 @@ pub struct Engine {
     pub(crate) shared: Arc<Shared>,
     /// Imports and other changes of sources happen one at a time.
     pub(crate) sources_lock: tokio::sync::Mutex<()>,
+    /// Generations are brought from other nodes one at a time.
+    pub(crate) copies_lock: tokio::sync::Mutex<()>,
     /// Gives up the imports that run or wait.
     pub(crate) imports: Mutex<Vec<Interrupt>>,
     maintenance: Mutex<Option<JoinHandle<()>>>,
@@ -60,6 +62,7 @@ impl Engine {
         Ok(Arc::new(Engine {
             shared,
             sources_lock: tokio::sync::Mutex::new(()),
+            copies_lock: tokio::sync::Mutex::new(()),
             imports: Mutex::new(Vec::new()),
             maintenance: Mutex::new(Some(thread)),
         }))
@@ -120,8 +123,8 @@ impl Engine {
         }
         let places = self.shared.environment.import_places();
         for _ in 0..IMPORT_TRIES {
-            if self.sources_lock.try_lock().is_ok() && places.iter().all(|it| processes_below(it).is_empty())
-            {
+            let is_idle = self.sources_lock.try_lock().is_ok() && self.copies_lock.try_lock().is_ok();
+            if is_idle && places.iter().all(|it| processes_below(it).is_empty()) {
                 return;
             }
             let places = places.clone();

@@ -76,6 +76,9 @@ impl Engine {
         let generation = Arc::clone(&session.branch.generation);
         generation.usable()?;
         let mut record = self.record(&generation.source)?;
+        if record.fleet.as_ref().is_some_and(|of| !of.is_kept_here) {
+            record.is_made_here()?;
+        }
         let (branch, source_name) = (name.to_owned(), record.name.clone());
         if !generation.manifest.is_current() {
             return Err(PromotionError::Outdated { branch, source_name }.into());

@@ -42,6 +42,7 @@ pub(crate) mod snapshot;
 pub(crate) mod stall;
 pub(crate) mod standby;
 pub(crate) mod tablespaces;
+pub(crate) mod transfer;
 pub(crate) mod upgrade;
 pub(crate) mod wal;
 mod warm_up;

@@ -23,7 +23,7 @@ use crate::{
         cage, digest,
         draft::NO_ROOM,
         import::Report,
-        manifest::{self, SourceRecord},
+        manifest::{self, InFleet, SourceRecord},
         masking,
         origin_server::{self, SampleServer},
         promote::Promotion,
@@ -108,12 +108,26 @@ impl Engine {
         request: AddSource,
         progress: impl Fn(&str, Option<f64>) + Send + Sync + 'static,
     ) -> Result<SourceView, EngineError> {
+        self.add_source_as(request, None, progress).await
+    }
+
+    /// The same, of a source that is a fleet's.
+    ///
+    /// # Errors
+    /// As [`Engine::add_source`].
+    pub async fn add_source_as(
+        self: &Arc<Self>,
+        request: AddSource,
+        fleet: Option<InFleet>,
+        progress: impl Fn(&str, Option<f64>) + Send + Sync + 'static,
+    ) -> Result<SourceView, EngineError> {
         names::check("source", &request.name)?;
         check_pool(&request.settings.pool.hot, request.settings.pool.cold)?;
         request.settings.server.keys().try_for_each(|name| check_setting(name))?;
         limits::check(&request.settings.limits)?;
         limits::check_refill(&request.settings.refill)?;
         lineage::check(&request.settings.snapshots)?;
+        check_replicas(request.settings.replicas)?;
         let engine = Arc::clone(self);
         let progress: Report = Arc::new(progress);
         self.importing(|interrupt| async move {
@@ -127,7 +141,9 @@ impl Engine {
                 settings: request.settings,
                 generation: 1,
                 labels: BTreeMap::new(),
+                fleet,
             };
+            record.is_made_here()?;
             following::check(&record)?;
             engine.check_archive(&record.settings.follow).await?;
             engine.check_publisher(&record).await?;
@@ -238,6 +254,7 @@ impl Engine {
         self.importing(|interrupt| async move {
             let _one = engine.turn(&interrupt).await?;
             let mut record = engine.record(&name)?;
+            record.is_made_here()?;
             let home = &engine.shared.environment.home;
             let database = manifest::Manifest::load(home, &name, record.generation).ok().map(|m| m.database);
             record.generation = engine.next_generation(&record);
@@ -403,6 +420,7 @@ impl Engine {
             roles: manifest.own_roles.iter().flat_map(|own| own.usable()).map(str::to_owned).collect(),
             branches_by_generation,
             follow: self.shared.follow_view(name, &record.settings.follow),
+            fleet: None,
             settings: record.settings,
         })
     }
@@ -434,6 +452,9 @@ impl Engine {
     ) -> Result<SourceView, EngineError> {
         let _one = self.sources_lock.lock().await;
         let mut record = self.record(name)?;
+        if record.fleet.as_ref().is_some_and(|of| !of.is_kept_here) {
+            record.is_made_here()?;
+        }
         if let (Origin::Upgrade { of, .. }, true) = (&record.origin, change.masking.is_some()) {
             return Err(SourceError::RulesOfUpgrade { of: of.clone() }.into());
         }
@@ -470,6 +491,8 @@ impl Engine {
         }
         settings.keep = change.keep.unwrap_or(std::mem::take(&mut settings.keep));
         settings.masking = change.masking.or(settings.masking.take());
+        settings.replicas = change.replicas.or(settings.replicas);
+        check_replicas(settings.replicas)?;
         let was_followed = settings.follow.enabled;
         let old_archive = settings.follow.archive.clone();
         let old_publication = settings.follow.publication.clone();
@@ -519,7 +542,7 @@ impl Engine {
     }
 
     /// Has the branches of a source take what they may by these limits, those that are leased too.
-    fn apply_limits(&self, name: &str, limits: Applied) {
+    pub(crate) fn apply_limits(&self, name: &str, limits: Applied) {
         let (branches, cold) = self.shared.registry.set_limits(name, limits);
         branches.iter().for_each(|branch| branch.apply_limits());
         for volume in cold {
@@ -695,6 +718,14 @@ fn check_pool(hot: &BTreeMap<crate::model::Policy, u32>, cold: u32) -> Result<()
         return Err(SourceError::PoolTooLarge.into());
     }
     Ok(())
+}
+
+fn check_replicas(replicas: Option<u32>) -> Result<(), EngineError> {
+    let most = SourceSettings::REPLICAS_MAX;
+    match replicas {
+        Some(count) if count == 0 || count > most => Err(SourceError::BadReplicas { most }.into()),
+        _ => Ok(()),
+    }
 }
 
 /// Settings that would let a branch reach out, or that the engine itself decides.

@@ -2,6 +2,7 @@
 
 mod follow;
 mod generations;
+mod list;
 
 use crate::{
     context::{Context, Outcome},
@@ -38,6 +39,7 @@ Examples:
   duramen source add old --data-dir /srv/postgresql/15/main --database app
   duramen source add tiny --script schema.sql --hot 5 --policy ddl
   duramen source add flights --sample flights --hot 100 --set shared_buffers=32MB
+  duramen source add flights --sample flights --replicas 2     on two nodes of a fleet
   duramen source add app --url postgres://replicator@db.example/app --masking rules.json
     rules.json: {\"columns\": {\"public.users\": {\"email\": \"hash\", \"phone\": \"null\"}},
                  \"rows\": {\"public.orders\": \"made_at > '2026-01-01'\"}}
@@ -48,10 +50,6 @@ Examples:
                 [subset]
                 table = \"public.users\"
                 percent = 1";
-const LIST_EXAMPLES: &str = "\
-Examples:
-  duramen source list
-  duramen source list --json | jq -r '.[].name'";
 const SHOW_EXAMPLES: &str = "\
 Examples:
   duramen source show app          what it holds, and what the import took out";
@@ -72,7 +70,8 @@ Examples:
   duramen source settings app --durable true
   duramen source settings app --disk 2G --memory 512M      what each branch may take
   duramen source settings app --keep '7 daily, 4 weekly'   which generations are kept
-  duramen source settings app --masking rules.json         then refresh it";
+  duramen source settings app --masking rules.json         then refresh it
+  duramen source settings app --replicas 2                 on two nodes of the fleet";
 const SCAN_EXAMPLES: &str = "\
 Examples:
   duramen source scan app                    columns that look personal, and rules for them
@@ -91,7 +90,7 @@ pub(crate) enum Source {
     #[command(after_help = ADD_EXAMPLES)]
     Add(Add),
     /// List all sources
-    #[command(after_help = LIST_EXAMPLES)]
+    #[command(after_help = list::LIST_EXAMPLES)]
     List,
     /// Show one source
     #[command(after_help = SHOW_EXAMPLES)]
@@ -215,6 +214,9 @@ pub(crate) struct Add {
     /// Which generations are kept though no branch needs them, for instance '7 daily, 4 weekly' [default: none]
     #[arg(long, value_name = "RULE")]
     keep: Option<Keep>,
+    /// On how many nodes of the daemon's fleet it is to be [default: on this one]
+    #[arg(long, value_name = "N")]
+    replicas: Option<u32>,
 }
 
 /// What each branch may take of the machine. 0 brings back what is usual.
@@ -363,6 +365,9 @@ pub(crate) struct Settings {
     /// Replace the rules for masking; nothing is served until the source is refreshed
     #[arg(long, value_name = "FILE")]
     masking: Option<PathBuf>,
+    /// On how many nodes of the daemon's fleet it is to be
+    #[arg(long, value_name = "N")]
+    replicas: Option<u32>,
 }
 
 pub(crate) async fn run(context: &Context, source: Source) -> Outcome {
@@ -376,7 +381,7 @@ pub(crate) async fn run(context: &Context, source: Source) -> Outcome {
             drop(bar);
             show(context, &source)
         }
-        Source::List => list(context).await,
+        Source::List => list::list(context).await,
         Source::Show { name } => {
             let source = context.connect().await?.source(&name).await?;
             show(context, &source)
@@ -469,6 +474,7 @@ impl Add {
             follow: FollowSettings::default(),
             keep: self.keep.unwrap_or_default(),
             masking,
+            replicas: self.replicas,
         };
         Ok(AddSource { name: self.name, origin, database: self.database, settings })
     }
@@ -532,31 +538,6 @@ fn hot_sizes(sizes: &[HotSize], otherwise: Policy) -> BTreeMap<Policy, u32> {
     sizes.iter().map(|size| (size.policy.unwrap_or(otherwise), size.count)).collect()
 }
 
-async fn list(context: &Context) -> Outcome {
-    let sources = context.connect().await?.sources().await?;
-    if context.json {
-        output::json(&sources)?;
-    } else if sources.is_empty() {
-        output::line("no sources; import one with `duramen source add`, for instance: duramen source add flights --sample flights");
-    } else {
-        let rows = sources.iter().map(|source| {
-            [
-                source.name.clone(),
-                source.origin.clone(),
-                source.database.clone(),
-                source.generation.to_string(),
-                output::bytes(source.bytes),
-                source.server_version.clone(),
-                output::time(source.imported_at),
-                source.branches_by_generation.values().sum::<u32>().to_string(),
-            ]
-        });
-        let head = ["NAME", "ORIGIN", "DATABASE", "GENERATION", "SIZE", "SERVER", "IMPORTED", "BRANCHES"];
-        output::print(output::table(head, rows));
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
 pub(crate) fn show(context: &Context, source: &SourceView) -> Outcome {
     if context.json {
         output::json(source)?;
@@ -578,6 +559,7 @@ pub(crate) fn show(context: &Context, source: &SourceView) -> Outcome {
         ("login roles", if source.roles.is_empty() { "none".to_owned() } else { source.roles.join(", ") }),
         ("branches", if branches.is_empty() { "none".to_owned() } else { branches.join(", ") }),
     ];
+    facts.extend(source.fleet.iter().map(|of| ("nodes", list::nodes(of))));
     facts.extend(source.follow.iter().map(|follow| ("follows its origin", follow::in_words(follow))));
     if let Some(of) = &source.upgraded {
         let what = format!(
@@ -763,6 +745,7 @@ async fn change(context: &Context, wanted: Settings) -> Outcome {
         follow: None,
         keep: wanted.keep,
         masking: wanted.masking.as_deref().map(read_masking).transpose()?,
+        replicas: wanted.replicas,
     };
     let nothing = change.hot.is_empty()
         && change.server.is_empty()
@@ -773,7 +756,8 @@ async fn change(context: &Context, wanted: Settings) -> Outcome {
         && change.audit.is_none()
         && change.snapshots.is_usual()
         && change.keep.is_none()
-        && change.masking.is_none();
+        && change.masking.is_none()
+        && change.replicas.is_none();
     let mut connection = context.connect().await?;
     let source = if nothing {
         connection.source(&wanted.name).await?

@@ -1,4 +1,4 @@
-//! A fleet of real daemons and a real etcd, in network namespaces (root): `make test-fleet`. The invariants FL-1 to FL-13 that tests
+//! A fleet of real daemons and a real etcd, in network namespaces (root): `make test-fleet`. The invariants FL-1 to FL-20 that tests
 //! name are in `docs/design/fleet.md`.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests fail the test by panicking")]
 
@@ -6,6 +6,8 @@
 mod attacks;
 #[path = "fleet/bed.rs"]
 mod bed;
+#[path = "fleet/copies.rs"]
+mod copies;
 #[path = "fleet/figures.rs"]
 mod figures;
 #[path = "fleet/history.rs"]

@@ -9,9 +9,10 @@
 //! | `member` | being a node: registered, fenced, drained |
 //! | `names` | names: claimed, confirmed, freed, reconciled |
 //! | `tokens` | tokens of the fleet |
+//! | `sources` | definitions of sources, and the places of their copies |
 //! | `authority` | the certificates by which nodes know one another |
 //!
-//! How it works, and what it promises, is in `docs/design/fleet.md`; the invariants FL-1 to FL-13 that comments and tests name are
+//! How it works, and what it promises, is in `docs/design/fleet.md`; the invariants FL-1 to FL-20 that comments and tests name are
 //! there. Without the feature `etcd` this crate is empty.
 #![cfg(feature = "etcd")]
 #![deny(rustdoc::broken_intra_doc_links)]
@@ -22,5 +23,6 @@ pub mod etcd;
 pub mod member;
 pub mod names;
 pub mod record;
+pub mod sources;
 pub mod tokens;
 pub mod view;

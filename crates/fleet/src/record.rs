@@ -22,6 +22,8 @@ pub enum Key<'a> {
     Name(&'a str),
     /// A token, by its name.
     Token(&'a str),
+    /// The definition of a source.
+    Source(&'a str),
 }
 
 impl Keys {
@@ -55,6 +57,7 @@ impl Keys {
             Key::Drain(name) => ("drains", name),
             Key::Name(name) => ("names", name),
             Key::Token(name) => ("tokens", name),
+            Key::Source(name) => ("sources", name),
         };
         format!("{}{kind}/{name}", self.prefix)
     }
@@ -69,6 +72,7 @@ impl Keys {
             "drains" => Some(Key::Drain(name)),
             "names" => Some(Key::Name(name)),
             "tokens" => Some(Key::Token(name)),
+            "sources" => Some(Key::Source(name)),
             _ => None,
         }
     }
@@ -102,9 +106,78 @@ pub struct Capacity {
     /// Branches that are ready, by source and policy.
     #[serde(default)]
     pub pools: Vec<Pool>,
-    /// Its sources, by name.
+    /// The sources of which branches are made there when somebody asks for one of the fleet, by name.
     #[serde(default)]
     pub sources: Vec<String>,
+    /// All of its sources, with what it has of each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub copies: Vec<CopyRecord>,
+    /// What it is being brought, or was refused.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bringing: Vec<BringingRecord>,
+}
+
+/// What a node has of a source.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CopyRecord {
+    /// The source's name.
+    pub source: String,
+    /// Which source that is; none for one that is the node's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// The generation that serves.
+    pub generation: u32,
+    /// The digest of its files; empty while it is being taken.
+    pub digest: String,
+}
+
+/// A generation on its way to a node.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BringingRecord {
+    /// The source's name.
+    pub source: String,
+    /// The generation.
+    pub generation: u32,
+    /// Bytes that have come.
+    pub done: u64,
+    /// Bytes of all of its files.
+    pub of: u64,
+    /// Why it does not come, if it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+/// The definition of a source of the fleet (FL-14).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceRecord {
+    /// Which source it is: drawn when it was added. Another one of the same name has another.
+    pub id: String,
+    /// The node that makes its generations: the only one that knows its origin.
+    pub keeper: String,
+    /// What kind of origin that is, in a word. Where it is, and by which password, is not in etcd.
+    pub origin: String,
+    /// How its branches run, as the keeper's settings say.
+    pub settings: serde_json::Value,
+    /// On how many nodes it is to be.
+    pub replicas: u32,
+    /// The current generation; none while the first is being made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<GenerationRecord>,
+    /// The nodes that have it, or are to have it: each took its place by a transaction (FL-16).
+    pub places: Vec<String>,
+    /// When it was defined.
+    pub defined_at: Timestamp,
+}
+
+/// A generation of a source of the fleet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GenerationRecord {
+    /// Its number.
+    pub number: u32,
+    /// The digest of its files, by which every copy of it is known.
+    pub digest: String,
+    /// Their bytes.
+    pub bytes: u64,
 }
 
 /// Branches of one source and policy that are ready on a node.

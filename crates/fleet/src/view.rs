@@ -2,7 +2,7 @@
 //!
 //! It says where to look first. No name is given or freed because of it: those are transactions.
 
-use crate::record::{DrainRecord, Key, MemberRecord, NameRecord, NodeRecord};
+use crate::record::{DrainRecord, Key, MemberRecord, NameRecord, NodeRecord, SourceRecord};
 use duramen_base::clock;
 use serde::{de::DeserializeOwned, Serialize};
 use std::{
@@ -59,6 +59,15 @@ pub struct NameView {
     pub revision: i64,
 }
 
+/// The definition of a source as it is seen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceSeen {
+    /// The definition; none if this version cannot read it.
+    pub record: Option<SourceRecord>,
+    /// The revision of its last change.
+    pub revision: i64,
+}
+
 #[derive(Debug, Default)]
 struct Node {
     registration: Option<NodeRecord>,
@@ -76,6 +85,8 @@ pub struct View {
     names: HashMap<String, NameView>,
     /// Tokens by name, as they stand in etcd, with their revisions.
     tokens: BTreeMap<String, (Vec<u8>, i64)>,
+    /// Definitions of sources by name.
+    sources: BTreeMap<String, SourceSeen>,
     /// Up to which revision of etcd everything was seen.
     revision: i64,
     /// Values that this version cannot read, by key.
@@ -102,6 +113,7 @@ impl View {
             nodes: BTreeMap::new(),
             names: HashMap::new(),
             tokens: BTreeMap::new(),
+            sources: BTreeMap::new(),
             revision: 0,
             unread: 0,
             heard: None,
@@ -113,6 +125,7 @@ impl View {
         let before = std::mem::take(&mut self.nodes);
         self.names.clear();
         self.tokens.clear();
+        self.sources.clear();
         self.unread = 0;
         // An etcd that was put back to an earlier day counts from there.
         self.revision = 0;
@@ -173,6 +186,13 @@ impl View {
                     self.tokens.insert(name.to_owned(), (value.to_vec(), revision));
                 }
                 Change::Gone => drop(self.tokens.remove(name)),
+            },
+            Key::Source(name) => match change {
+                Change::Put(_, revision) => {
+                    let record = self.value(change).map(|(record, _)| record);
+                    self.sources.insert(name.to_owned(), SourceSeen { record, revision });
+                }
+                Change::Gone => drop(self.sources.remove(name)),
             },
         }
     }
@@ -277,6 +297,12 @@ impl View {
     #[must_use]
     pub fn tokens(&self) -> Vec<(String, Vec<u8>)> {
         self.tokens.iter().map(|(name, (value, _))| (name.clone(), value.clone())).collect()
+    }
+
+    /// All definitions of sources, by name.
+    #[must_use]
+    pub fn sources(&self) -> &BTreeMap<String, SourceSeen> {
+        &self.sources
     }
 
     /// The claim of a name.

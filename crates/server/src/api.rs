@@ -35,7 +35,7 @@ use duramen_api::{
     segment,
 };
 use duramen_base::clock;
-use duramen_branches::{Engine, Holder, NotAPosition};
+use duramen_branches::{Engine, EngineError, Holder, Kind, NotAPosition};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::{body::Body as _, http::request::Parts, Response, StatusCode};
 use serde::de::DeserializeOwned;
@@ -311,11 +311,16 @@ impl Api {
             Op::RevokeToken => json(&self.doors.revoke_token(engine, self.fleet.as_deref(), name).await?),
             Op::MakeConsoleLink => self.make_console_link(call.read(body).await?).await,
             Op::SignIn => self.sign_in(call, body).await,
-            Op::Sources => page::reply(call, engine.sources(), |source| &source.name),
+            Op::Sources => page::reply(call, self.sources(), |source| &source.name),
             Op::AddSource => {
                 let wanted: model::AddSource = call.read(body).await?;
-                let engine = Arc::clone(engine);
-                let import = |report| async move { engine.add_source(wanted, report).await };
+                let (engine, fleet) = (Arc::clone(engine), self.fleet.clone());
+                let import = |report| async move {
+                    match fleet {
+                        Some(peers) => peers.add_source(wanted, report).await,
+                        None => engine.add_source(no_replicas(wanted)?, report).await,
+                    }
+                };
                 import::run(Form::accepted(&call.head.headers), self.orders.ending(), import).await
             }
             Op::RefreshSource => {
@@ -323,7 +328,7 @@ impl Api {
                 let import = |report| async move { engine.refresh_source(&name, report).await };
                 import::run(Form::accepted(&call.head.headers), self.orders.ending(), import).await
             }
-            Op::Source => json(&engine.source(name)?),
+            Op::Source => json(&self.source(name)?),
             Op::ScanSource => json(&engine.scan_source(name)?),
             Op::LabelGeneration => json(&engine.label_generation(name, call.read(body).await?).await?),
             Op::Timeline => json(&engine.timeline(name)?),
@@ -333,10 +338,20 @@ impl Api {
             }
             Op::GenerationDataDiff => data_diff::of_generations(self, call, None, false).await,
             Op::RemoveSource => {
-                engine.remove_source(name).await?;
+                match &self.fleet {
+                    Some(peers) => Box::pin(peers.remove_source(name)).await?,
+                    None => engine.remove_source(name).await?,
+                }
                 json(&Removed { removed: name.to_owned() })
             }
-            Op::ChangeSettings => json(&engine.change_settings(name, call.read(body).await?).await?),
+            Op::ChangeSettings => {
+                let change: model::ChangeSettings = call.read(body).await?;
+                json(&match &self.fleet {
+                    Some(peers) => Box::pin(peers.change_settings(name, change)).await?,
+                    None if change.replicas.is_some() => return Err(fleet::no_fleet()),
+                    None => engine.change_settings(name, change).await?,
+                })
+            }
             Op::IdlePss => json(&engine.idle_pss(name, call.sample()?).await?),
             _ => self.for_all(call).await,
         }
@@ -382,6 +397,24 @@ impl Api {
             Op::FingerprintSource => json(&engine.fingerprint_source(call.name).await?),
             _ => Err(call.not_here()),
         }
+    }
+
+    /// All sources here, with where they are in the fleet.
+    pub(crate) fn sources(&self) -> Vec<model::SourceView> {
+        let mut sources = self.engine.sources();
+        sources.iter_mut().for_each(|source| self.place(source));
+        sources
+    }
+
+    /// One of them.
+    pub(crate) fn source(&self, name: &str) -> Result<model::SourceView, Refusal> {
+        let mut source = self.engine.source(name)?;
+        self.place(&mut source);
+        Ok(source)
+    }
+
+    fn place(&self, source: &mut model::SourceView) {
+        source.fleet = self.fleet.as_ref().and_then(|peers| peers.fleet_source(&source.name));
     }
 
     fn in_fleet(&self) -> Result<&Peers, Refusal> {
@@ -432,6 +465,17 @@ impl Api {
                 "not_ready",
                 "a pool cannot be filled; `duramen status` on the machine says why",
             )),
+        }
+    }
+}
+
+/// A source that is to be on this node alone, since there are no others.
+fn no_replicas(wanted: model::AddSource) -> Result<model::AddSource, EngineError> {
+    match wanted.settings.replicas {
+        None => Ok(wanted),
+        Some(_) => {
+            let body = fleet::no_fleet().body;
+            Err(EngineError::new(Kind::Conflict, "no_fleet", body.message))
         }
     }
 }

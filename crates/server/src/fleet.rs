@@ -1,5 +1,5 @@
 //! The fleet that a daemon is in: requests about branches of other nodes are passed on to them, and new branches go where there is
-//! most room. See `docs/design/fleet.md`, where the invariants FL-1 to FL-13 are. Without the feature `fleet` there are never
+//! most room. See `docs/design/fleet.md`, where the invariants FL-1 to FL-20 are. Without the feature `fleet` there are never
 //! `Peers`, and the compiler knows it.
 
 #[cfg(feature = "fleet")]
@@ -7,21 +7,31 @@ mod agreeing;
 #[cfg(feature = "fleet")]
 mod connections;
 #[cfg(feature = "fleet")]
+mod copying;
+#[cfg(feature = "fleet")]
 mod list;
 #[cfg(feature = "fleet")]
 mod nodes;
 #[cfg(not(feature = "fleet"))]
 mod off;
 #[cfg(feature = "fleet")]
+mod offers;
+#[cfg(feature = "fleet")]
 mod passing;
 #[cfg(feature = "fleet")]
 mod peers;
+#[cfg(feature = "fleet")]
+mod places;
 #[cfg(feature = "fleet")]
 mod placing;
 #[cfg(feature = "fleet")]
 mod serving;
 #[cfg(feature = "fleet")]
 mod silence;
+#[cfg(feature = "fleet")]
+mod sources;
+#[cfg(feature = "fleet")]
+mod stall;
 #[cfg(feature = "fleet")]
 mod tokens;
 #[cfg(feature = "fleet")]

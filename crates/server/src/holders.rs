@@ -176,7 +176,7 @@ impl Api {
                 export::run(self, call, Some(holder), wanted).await
             }
             Op::Sources => {
-                let mut sources = engine.sources();
+                let mut sources = self.sources();
                 sources.retain(|source| holder.may_use(&source.name));
                 page::reply(call, sources, |source| &source.name)
             }
@@ -214,7 +214,7 @@ impl Api {
                 // Asked again of the two that are meant, once they are held.
                 data_diff::of_generations(self, call, Some(holder), !visitor.sees_unmasked).await
             }
-            Op::Source => json(&engine.source(name)?),
+            Op::Source => json(&self.source(name)?),
             Op::ScanSource => json(&engine.scan_source(name)?),
             Op::ControlFunction => self.control_function(name, Some(token), call.read(body).await?).await,
             Op::SignIn => self.sign_in(call, body).await,

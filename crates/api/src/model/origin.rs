@@ -49,6 +49,12 @@ pub enum Origin {
         /// How many flights; the real ones are repeated or cut to get there. `None`: the 336,776 real ones.
         rows: Option<u64>,
     },
+    /// A source of the fleet that another node keeps: its generations are brought from there. Nobody can ask for one; give the
+    /// source more `replicas` instead.
+    Copy {
+        /// The kind of the origin that the keeper knows.
+        of: String,
+    },
 }
 
 impl Origin {
@@ -62,6 +68,7 @@ impl Origin {
             Origin::Upgrade { .. } => "upgrade",
             Origin::Script { .. } => "script",
             Origin::Flights { .. } => "sample flights",
+            Origin::Copy { .. } => "copy",
         }
     }
 }

@@ -50,6 +50,14 @@ pub(crate) enum SourceError {
     NoUser(duramen_postgres::UserError),
     #[error("the servers of source {name} cannot run as they did: {error}; run `duramen source refresh {name}`, and free the number for branches that are leased")]
     UserLost { name: String, error: duramen_postgres::UserError },
+    #[error("the generations of source {name} are made on the node {keeper} of the fleet, and this node has a copy; ask {keeper}")]
+    IsACopy { name: String, keeper: String },
+    #[error("nothing is known here of the origin of source {name}, which came from another node; add it anew where its origin is reached")]
+    OriginUnknown { name: String },
+    #[error("a source is on 1 to {most} nodes")]
+    BadReplicas { most: u32 },
+    #[error("{reason}; the source is as it was")]
+    NotBrought { code: &'static str, reason: String },
     #[error("the import ended without a word ({0}); the daemon's log says more")]
     ImportCrashed(tokio::task::JoinError),
     #[error("{0}")]
@@ -74,6 +82,10 @@ impl Coded for SourceError {
             SourceError::SettingRefused { .. } | SourceError::SettingsDoNotRun { .. } => {
                 (Kind::Invalid, "bad_setting")
             }
+            SourceError::IsACopy { .. } => (Kind::Conflict, "source_is_a_copy"),
+            SourceError::OriginUnknown { .. } => (Kind::Conflict, "origin_unknown"),
+            SourceError::BadReplicas { .. } => (Kind::Invalid, "bad_replicas"),
+            SourceError::NotBrought { code, .. } => (Kind::Failed, code),
             SourceError::NotScanned { .. } => (Kind::Conflict, "not_scanned"),
             SourceError::RulesOfUpgrade { .. } => (Kind::Invalid, "bad_rules"),
             SourceError::OtherRules { .. } => (Kind::Failed, "rules_changed"),

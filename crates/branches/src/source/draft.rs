@@ -20,12 +20,12 @@ use std::{
 
 /// A data directory under construction, with its server's socket directory and log; unless it is kept, all of them are
 /// removed with it. It is a volume of the store, or lies on a scratch for as long as it holds values that are to be masked.
-pub(super) struct Draft<'a> {
+pub(crate) struct Draft<'a> {
     store: &'a volume::Store,
-    pub(super) path: PathBuf,
+    pub(crate) path: PathBuf,
     pub(super) socket_dir: PathBuf,
     pub(super) log: PathBuf,
-    pub(super) kept: bool,
+    pub(crate) kept: bool,
     scratch: Option<Scratch>,
     /// Where the volume is, or will be once the scratch is left.
     volume: PathBuf,
@@ -48,7 +48,7 @@ impl<'a> Draft<'a> {
     }
 
     /// One that holds nothing that has to be masked any more.
-    pub(super) fn of_branch(home: &Home, store: &'a volume::Store, record: &SourceRecord) -> Draft<'a> {
+    pub(crate) fn of_branch(home: &Home, store: &'a volume::Store, record: &SourceRecord) -> Draft<'a> {
         Draft::at(home, store, record, None)
     }
 
@@ -83,7 +83,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Makes the directory.
-    pub(super) fn create(&self) -> Result<(), EngineError> {
+    pub(crate) fn create(&self) -> Result<(), EngineError> {
         if self.scratch.is_some() {
             return fs::create_dir(&self.path).map_err(|error| io_error("make", &self.path, &error));
         }

@@ -161,6 +161,9 @@ impl Importer<'_> {
                 report = said;
                 made
             }
+            Origin::Copy { .. } => {
+                return Err(SourceError::OriginUnknown { name: record.name.clone() }.into())
+            }
             // It has no origin of its own: `Importer::upgrade` makes it.
             Origin::Upgrade { of, .. } => return Err(SourceError::NoGeneration { name: of.clone() }.into()),
             Origin::Logical { url, pg, without_extensions } if follow.enabled => {
@@ -502,6 +505,7 @@ impl Importer<'_> {
             upgraded: copied.and_then(|of| of.upgraded.clone()),
             personal,
             moment,
+            brought: None,
         };
         manifest.save(self.home, &record.name)?;
         Ok(manifest)

@@ -2,7 +2,7 @@
 
 use super::{moment::MadeOf, own_role::OwnRoles};
 use crate::{
-    error::{EngineError, Kind},
+    error::{EngineError, Kind, SourceError},
     files::{self, io_error},
     home::Home,
     model::{
@@ -10,7 +10,7 @@ use crate::{
         Upgraded,
     },
 };
-use duramen_postgres::{StoredText, Version};
+use duramen_postgres::{Secret, StoredText, Version};
 use jiff::Timestamp;
 use serde::{de::DeserializeOwned, Deserialize, Serialize};
 use std::{
@@ -30,6 +30,29 @@ pub(crate) struct SourceRecord {
     /// What generations are called: each label means one.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) labels: BTreeMap<String, u32>,
+    /// Which source of the fleet it is; none if it is this node's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) fleet: Option<InFleet>,
+}
+
+/// Which source of a fleet a source is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InFleet {
+    /// Drawn when it was added.
+    pub id: String,
+    /// The node that makes its generations.
+    pub keeper: String,
+    /// Whether that is this one.
+    pub is_kept_here: bool,
+}
+
+/// That a generation was made on another node.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Brought {
+    /// The node that sent it.
+    pub(crate) from: String,
+    /// The secret of its administrator, which followed from the key of the home in which it was made.
+    pub(crate) administrator: String,
 }
 
 /// The system user that servers run as, and that owns their files.
@@ -89,9 +112,29 @@ pub(crate) struct Manifest {
     /// The moment of the origin that it is, if it was made for branches of one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) moment: Option<MadeOf>,
+    /// Where it came from, if it was not made here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) brought: Option<Brought>,
 }
 
 impl SourceRecord {
+    /// Whether generations of it are made here.
+    ///
+    /// # Errors
+    /// `source_is_a_copy`: they are made on another node of the fleet.
+    pub(crate) fn is_made_here(&self) -> Result<(), EngineError> {
+        match &self.fleet {
+            Some(of) if !of.is_kept_here => {
+                let (name, keeper) = (self.name.clone(), of.keeper.clone());
+                Err(SourceError::IsACopy { name, keeper }.into())
+            }
+            _ if matches!(self.origin, Origin::Copy { .. }) => {
+                Err(SourceError::OriginUnknown { name: self.name.clone() }.into())
+            }
+            _ => Ok(()),
+        }
+    }
+
     pub(crate) fn save(&self, home: &Home) -> Result<(), EngineError> {
         write_json(&dir(home, &self.name).join("source.json"), self)
     }
@@ -127,6 +170,15 @@ impl Manifest {
             upgraded: None,
             personal: None,
             moment: None,
+            brought: None,
+        }
+    }
+
+    /// The secret of the administrator that a snapshot of this generation has.
+    pub(crate) fn administrator(&self, home: &Home, source: &str) -> Secret {
+        match &self.brought {
+            Some(brought) => Secret::from_text(&brought.administrator),
+            None => home.admin_secret(source),
         }
     }
 

@@ -165,6 +165,10 @@ const NOT_READ: &str =
 const OF_A_GENERATION: &str =
     "it was made of a generation of another source here, which has evidence of its own";
 
+/// Why there is no evidence of the origins of copies.
+const ELSEWHERE: &str =
+    "the source is kept by another node of the fleet, which alone knows its origin: ask that one";
+
 /// Why there is no evidence of servers that are followed.
 const FOLLOWED: &str =
     "the source follows it, and what others write there meanwhile says nothing of a branch; \
@@ -197,6 +201,7 @@ pub(crate) async fn fingerprint(
             fingerprint::of_server(&sample.address(), login_triggers, stall, progress).await
         }
         Origin::Logical { .. } => Ok(fingerprint::of_none(NOT_READ)),
+        Origin::Copy { .. } => Ok(fingerprint::of_none(ELSEWHERE)),
         Origin::Upgrade { .. } => Ok(of_a_generation()),
         Origin::DataDirectory { path } | Origin::Script { path } => {
             fingerprint::of_files(Path::new(path)).await

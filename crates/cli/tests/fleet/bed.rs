@@ -1,8 +1,11 @@
-//! Three daemons, each with a source of its own, and three members of etcd.
+//! Three daemons with one source, which is on all of them, and three members of etcd.
 
-use crate::support::{add_script, entries, Home, EXE};
-use duramen_api::fleet::FleetView;
-use duramen_client::{Client, Connection};
+use crate::support::{entries, Home, EXE};
+use duramen_api::{
+    fleet::{FleetSource, FleetView},
+    model::{AddSource, Origin, Policy, PoolSize, SourceSettings, SourceView},
+};
+use duramen_client::{Client, ClientError, Connection};
 use duramen_drill::{etcd, etcd::Etcd, program::Program, Network};
 use duramen_fleet::authority;
 use duramen_postgres::{processes_below, ServerUser};
@@ -42,11 +45,13 @@ pub(crate) struct Made {
     pub(crate) nodes: usize,
     pub(crate) hot: u32,
     pub(crate) grace: &'static str,
+    /// On how many nodes the source is; 0: there is none yet.
+    pub(crate) replicas: u32,
 }
 
 impl Default for Made {
     fn default() -> Made {
-        Made { nodes: 3, hot: 4, grace: "10m" }
+        Made { nodes: 3, hot: 4, grace: "10m", replicas: 3 }
     }
 }
 
@@ -86,11 +91,48 @@ impl Bed {
             node.program.start(&bed.network).expect("it starts");
         }
         for node in &bed.nodes {
-            let mut connection = node.connect().await;
-            add_script(&node.home, &mut connection, SQL, made.hot, 2).await;
+            until("it is a member", async || node.view().await.is_some_and(|view| view.standing == "member"))
+                .await;
         }
-        bed.ready().await;
+        let replicas = made.replicas.min(u32::try_from(made.nodes).expect("a number"));
+        if replicas > 0 {
+            bed.add("a", SQL, made.hot, replicas).await.expect("the import");
+            bed.ready().await;
+        }
         bed
+    }
+
+    /// Adds the source `app` on a node, to be on so many.
+    pub(crate) async fn add(
+        &self,
+        node: &str,
+        sql: &str,
+        hot: u32,
+        replicas: u32,
+    ) -> Result<SourceView, ClientError> {
+        let node = self.node(node);
+        let path = node.home.beside("app.sql");
+        std::fs::write(&path, sql).expect("the script");
+        let settings = SourceSettings {
+            pool: PoolSize { hot: [(Policy::ReadWrite, hot)].into(), cold: 2 },
+            replicas: Some(replicas),
+            ..SourceSettings::default()
+        };
+        let origin = Origin::Script { path: path.display().to_string() };
+        let request = AddSource { name: "app".to_owned(), origin, database: None, settings };
+        node.connect().await.add_source(&request, |_, _| {}).await
+    }
+
+    /// The source as a node sees it.
+    pub(crate) async fn source(&self, node: &str) -> Option<FleetSource> {
+        let view = self.node(node).view().await?;
+        view.sources.into_iter().find(|source| source.name == "app")
+    }
+
+    /// The nodes that have the current generation, as a node sees it.
+    pub(crate) async fn holders(&self, node: &str) -> Vec<String> {
+        let copies = self.source(node).await.map(|source| source.copies).unwrap_or_default();
+        copies.into_iter().filter(|copy| copy.state == "held").map(|copy| copy.node).collect()
     }
 
     /// A daemon that is not started yet.
@@ -155,8 +197,9 @@ impl Bed {
                     None => None,
                 };
                 let seen = view.nodes.iter().filter(|node| node.state == "ready").count();
-                // An address of a source of each stands in what they say of themselves.
-                let has_sources = view.nodes.iter().all(|node| !node.sources.is_empty());
+                // Which of them are offered stands in what they say of themselves.
+                let offering = view.nodes.iter().filter(|node| !node.sources.is_empty()).count();
+                let has_sources = view.sources.iter().all(|source| offering >= source.replicas as usize);
                 view.standing == "member"
                     && seen == self.nodes.len()
                     && has_sources

@@ -103,7 +103,7 @@ async fn stall(bed: &mut Bed, place: &str, fate: Fate) {
 
 #[test]
 fn a_create_that_stops_at_any_step_gives_no_name_twice() {
-    within(Made { grace: GRACE, nodes: 3, hot: 2 }, |mut bed| async move {
+    within(Made { grace: GRACE, hot: 2, ..Made::default() }, |mut bed| async move {
         for place in PLACES {
             for fate in [Fate::Held, Fate::Killed] {
                 stall(&mut bed, place, fate).await;

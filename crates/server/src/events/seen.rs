@@ -24,8 +24,16 @@ const OF_BRANCHES: &[&str] = &[
     "lease_lost",
 ];
 /// What happens to sources.
-const OF_SOURCES: &[&str] =
-    &["imported", "promoted", "removed", "sealed", "generation_labelled", "generation_dropped"];
+const OF_SOURCES: &[&str] = &[
+    "imported",
+    "copied",
+    "copy_refused",
+    "promoted",
+    "removed",
+    "sealed",
+    "generation_labelled",
+    "generation_dropped",
+];
 /// Branches that are remembered. Beyond them those of the past are forgotten, and the end of one is not told.
 const BRANCHES_MAX: usize = 10_000;
 

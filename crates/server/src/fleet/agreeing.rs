@@ -1,36 +1,57 @@
 //! The names of the engine, agreed on with the fleet.
 
-use super::NAME_ELSEWHERE;
+use super::{offers::Offers, stall, NAME_ELSEWHERE};
 use duramen_branches::{Engine, EngineError, Kind, Names, Promised, WantedName};
 use duramen_fleet::{
     member::Fleet,
     names::{ClaimError, Holds, Local},
     view::NodeState,
 };
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// Claims for an engine.
 #[derive(Debug)]
-pub(super) struct Agreeing(pub(super) Arc<Fleet>);
+pub(super) struct Agreeing {
+    pub(super) fleet: Arc<Fleet>,
+    pub(super) offers: Arc<Offers>,
+    /// The engine has this, and not the other way round.
+    pub(super) engine: Weak<Engine>,
+}
+
+impl Agreeing {
+    /// FL-15: a create of a source's name is not answered with a branch of another source that has it here.
+    fn check_source(&self, wanted: Option<&str>) -> Result<(), EngineError> {
+        match wanted {
+            Some(source) => self.offers.check(source),
+            // The only one that there is.
+            None => {
+                let engine = self.engine.upgrade();
+                let only = engine.map(|engine| engine.source_names()).unwrap_or_default();
+                only.first().filter(|_| only.len() == 1).map_or(Ok(()), |only| self.offers.check(only))
+            }
+        }
+    }
+}
 
 impl Names for Agreeing {
     fn claim<'a>(&'a self, wanted: WantedName<'a>) -> Promised<'a, Result<(), EngineError>> {
         Box::pin(async move {
             stall::at("before claim").await;
             let WantedName { name, id, source, holder } = wanted;
+            self.check_source(source)?;
             // What a holder has on all nodes, as far as this one has heard.
             if let Some((holder, most)) =
-                holder.filter(|(holder, most)| self.0.view().held_by(holder) >= *most as usize)
+                holder.filter(|(holder, most)| self.fleet.view().held_by(holder) >= *most as usize)
             {
                 let message = format!(
                     "{most} branches are held by this token ({holder}) on all nodes, which is as many as it may; destroy one first"
                 );
                 return Err(EngineError::new(Kind::Quota, "quota_exceeded", message));
             }
-            self.0
+            self.fleet
                 .claim(name, id, source, holder.map(|(holder, _)| holder))
                 .await
-                .map_err(|error| told(&self.0, error))?;
+                .map_err(|error| told(&self.fleet, error))?;
             stall::at("after claim").await;
             Ok(())
         })
@@ -39,18 +60,20 @@ impl Names for Agreeing {
     fn confirm<'a>(&'a self, name: &'a str, id: &'a str) -> Promised<'a, Result<(), EngineError>> {
         Box::pin(async move {
             stall::at("after journal").await;
-            self.0.confirm(name, id).await.map_err(|error| told(&self.0, error))?;
+            self.fleet.confirm(name, id).await.map_err(|error| told(&self.fleet, error))?;
             stall::at("before answer").await;
             Ok(())
         })
     }
 
     fn still_has<'a>(&'a self, name: &'a str, id: &'a str) -> Promised<'a, Result<(), EngineError>> {
-        Box::pin(async move { self.0.still_has(name, id).await.map_err(|error| told(&self.0, error)) })
+        Box::pin(
+            async move { self.fleet.still_has(name, id).await.map_err(|error| told(&self.fleet, error)) },
+        )
     }
 
     fn ended(&self, name: &str, id: &str) {
-        self.0.ended(name, id);
+        self.fleet.ended(name, id);
     }
 }
 
@@ -91,31 +114,5 @@ impl Holds for Holding {
 
     fn rename(&self, name: &str, id: &str, other: &str) -> Result<(), String> {
         self.0.rename(name, id, other).map(drop).map_err(|error| error.message)
-    }
-}
-
-/// Places in a create at which tests have a daemon stop: `DURAMEN_FLEET_STALL=PLACE=FILE` waits there for as long as the file is
-/// there, and says so by a file beside it. No release has them.
-#[cfg(not(debug_assertions))]
-mod stall {
-    pub(super) async fn at(_: &str) {}
-}
-
-#[cfg(debug_assertions)]
-mod stall {
-    use std::{path::Path, time::Duration};
-
-    const VARIABLE: &str = "DURAMEN_FLEET_STALL";
-
-    pub(super) async fn at(place: &str) {
-        let Ok(wanted) = std::env::var(VARIABLE) else { return };
-        let Some((_, file)) = wanted.split_once('=').filter(|(wanted, _)| *wanted == place) else { return };
-        let file = Path::new(file);
-        if file.exists() {
-            let _ = std::fs::write(file.with_extension("there"), place);
-        }
-        while file.exists() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
     }
 }

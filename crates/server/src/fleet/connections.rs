@@ -22,6 +22,8 @@ use tokio_rustls::{client::TlsStream, TlsConnector};
 pub(super) const ALPN: &[u8] = b"duramen-node/1";
 /// And sessions of PostgreSQL clients.
 pub(super) const ALPN_SESSIONS: &[u8] = b"duramen-session/1";
+/// And generations of sources.
+pub(super) const ALPN_COPIES: &[u8] = b"duramen-copy/1";
 /// How long it may take until a connection is there.
 const CONNECT_LIMIT: Duration = Duration::from_millis(1500);
 /// Connections to one node that wait for a request.
@@ -31,6 +33,7 @@ const IDLE_MAX: usize = 64;
 pub(super) struct Connections {
     requests: Arc<ClientConfig>,
     sessions: Arc<ClientConfig>,
+    copies: Arc<ClientConfig>,
     idle: Mutex<HashMap<String, Vec<SendRequest<Body>>>>,
 }
 
@@ -45,6 +48,7 @@ impl Connections {
         Connections {
             requests: trust.client(ALPN),
             sessions: trust.client(ALPN_SESSIONS),
+            copies: trust.client(ALPN_COPIES),
             idle: Mutex::default(),
         }
     }
@@ -78,6 +82,11 @@ impl Connections {
     /// A connection for a session of a PostgreSQL client.
     pub(super) async fn session(&self, node: &str, address: &str) -> Result<TlsStream<TcpStream>, Refusal> {
         tls(node, address, &self.sessions).await
+    }
+
+    /// A connection for a generation of a source.
+    pub(super) async fn copies(&self, node: &str, address: &str) -> Result<TlsStream<TcpStream>, Refusal> {
+        tls(node, address, &self.copies).await
     }
 
     fn idle(&self, node: &str, address: &str) -> Option<SendRequest<Body>> {

@@ -2,8 +2,11 @@
 
 use super::Peers;
 use crate::reply::Refusal;
-use duramen_api::fleet::{FleetNode, FleetView};
-use duramen_fleet::{member::Standing, view::NodeView};
+use duramen_api::fleet::{FleetCopy, FleetNode, FleetSource, FleetView};
+use duramen_fleet::{
+    member::Standing,
+    view::{NodeState, NodeView, SourceSeen, View},
+};
 use hyper::StatusCode;
 use std::time::Duration;
 
@@ -28,7 +31,14 @@ impl Peers {
             to_free: u32::try_from(self.fleet.to_free()).unwrap_or(u32::MAX),
             writes: self.fleet.writes(),
             nodes: view.nodes().into_iter().map(node).collect(),
+            sources: view.sources().iter().filter_map(|(name, seen)| source(name, seen, &view)).collect(),
         }
+    }
+
+    /// Where a source of the fleet is, as this node sees it.
+    pub(crate) fn fleet_source(&self, name: &str) -> Option<FleetSource> {
+        let view = self.fleet.view();
+        source(name, view.sources().get(name)?, &view)
     }
 
     /// Has a node take no new branches, or ends that (FL-11).
@@ -85,4 +95,69 @@ fn node(node: NodeView) -> FleetNode {
         address: record.as_ref().map(|record| record.address.clone()),
         version: record.map(|record| record.version),
     }
+}
+
+/// A source and its copies: those that have a place, and what others have under its name.
+fn source(name: &str, seen: &SourceSeen, view: &View) -> Option<FleetSource> {
+    let record = seen.record.as_ref()?;
+    let nodes = view.nodes();
+    let current = record.generation.as_ref();
+    let copy = |node: &NodeView| {
+        let has_place = record.places.contains(&node.name);
+        let capacity = node.record.as_ref().map(|record| &record.capacity);
+        let has = capacity.and_then(|it| it.copies.iter().find(|copy| copy.source == name));
+        let comes = capacity.and_then(|it| it.bringing.iter().find(|record| record.source == name));
+        if !has_place && has.is_none() {
+            return None;
+        }
+        let is_its = has.is_some_and(|copy| copy.id.as_deref() == Some(&record.id));
+        let is_current = has.is_some_and(|copy| current.is_none_or(|it| it.number <= copy.generation));
+        let state = match node.state {
+            NodeState::Unreachable | NodeState::Lost => node.state.to_string(),
+            _ if has.is_none() => "wanted".to_owned(),
+            _ if !is_its => "other".to_owned(),
+            _ if !has_place => "extra".to_owned(),
+            _ if is_current => "held".to_owned(),
+            _ => "behind".to_owned(),
+        };
+        Some(FleetCopy {
+            node: node.name.clone(),
+            state,
+            generation: has.map(|copy| copy.generation),
+            done: comes.filter(|it| it.problem.is_none()).map(|it| it.done),
+            problem: comes.and_then(|it| it.problem.clone()),
+        })
+    };
+    let mut copies: Vec<FleetCopy> = nodes.iter().filter_map(copy).collect();
+    let unknown = record.places.iter().filter(|place| !nodes.iter().any(|node| node.name == **place));
+    copies.extend(unknown.map(|node| FleetCopy {
+        node: node.clone(),
+        state: "lost".to_owned(),
+        generation: None,
+        done: None,
+        problem: None,
+    }));
+    let missing = (record.replicas as usize).saturating_sub(record.places.len());
+    let why = nodes.iter().filter_map(|node| {
+        let capacity = &node.record.as_ref()?.capacity;
+        let problem = capacity.bringing.iter().find(|it| it.source == name)?.problem.as_ref()?;
+        (!record.places.contains(&node.name)).then(|| format!("{}: {problem}", node.name))
+    });
+    let why: Vec<String> = why.collect();
+    let problem = (missing > 0 && current.is_some()).then(|| match why.is_empty() {
+        true => format!("{missing} more nodes are to have it, and none has taken that on yet"),
+        false => format!("{missing} more nodes are to have it; {}", why.join("; ")),
+    });
+    Some(FleetSource {
+        name: name.to_owned(),
+        id: record.id.clone(),
+        keeper: record.keeper.clone(),
+        origin: record.origin.clone(),
+        replicas: record.replicas,
+        generation: current.map(|it| it.number),
+        digest: current.map(|it| it.digest.clone()),
+        bytes: current.map(|it| it.bytes),
+        copies,
+        problem,
+    })
 }

@@ -6,13 +6,15 @@ use crate::{
     caller::Caller,
     daemon::{ServeError, ServeOptions},
     doors::Doors,
+    import::Reporter,
     order::Order,
     reply::Refusal,
     tokens::Tokens,
 };
 use axum::body::Body;
 use duramen_api::{
-    fleet::FleetView,
+    fleet::{FleetSource, FleetView},
+    model::{AddSource, ChangeSettings, SourceView},
     token::{CreateToken, NewToken, Token},
 };
 use duramen_branches::{Engine, EngineError};
@@ -43,6 +45,30 @@ impl Peers {
     }
 
     pub(crate) fn view(&self) -> FleetView {
+        match self.0 {}
+    }
+
+    pub(crate) fn fleet_source(&self, _: &str) -> Option<FleetSource> {
+        match self.0 {}
+    }
+
+    pub(crate) async fn add_source(
+        self: Arc<Self>,
+        _: AddSource,
+        _: Reporter,
+    ) -> Result<SourceView, EngineError> {
+        match self.0 {}
+    }
+
+    pub(crate) async fn remove_source(&self, _: &str) -> Result<(), EngineError> {
+        match self.0 {}
+    }
+
+    pub(crate) async fn change_settings(
+        &self,
+        _: &str,
+        _: ChangeSettings,
+    ) -> Result<SourceView, EngineError> {
         match self.0 {}
     }
 

@@ -155,7 +155,26 @@ impl Peers {
         let own = self.fleet.node();
         let source = wanted.source.as_deref();
         let chosen = self.placed.choose(&self.fleet.view(), own, source, &policy, for_session);
+        if let (None, Some(source)) = (&chosen, source) {
+            self.is_here_or_nowhere(source)?;
+        }
         Ok(chosen.filter(|node| node != own))
+    }
+
+    /// Refuses a create of a source of the fleet that no node offers which is there, and that this one has nothing of.
+    fn is_here_or_nowhere(&self, name: &str) -> Result<(), Refusal> {
+        let Some(source) = self.fleet_source(name) else { return Ok(()) };
+        if self.engine.source_names().iter().any(|own| own == name) {
+            return Ok(());
+        }
+        let copies: Vec<String> =
+            source.copies.iter().map(|copy| format!("{} ({})", copy.node, copy.state)).collect();
+        let message = format!(
+            "no node that is there makes branches of {name} now; it is on {}. Have it on more nodes: duramen source settings {name} --replicas N, on {}",
+            copies.join(", "),
+            source.keeper
+        );
+        Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "source_unavailable", message))
     }
 
     /// Where a branch is: by what is held here, then by the view if that will do, then by etcd.

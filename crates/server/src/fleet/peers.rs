@@ -3,7 +3,10 @@
 use super::{
     agreeing::{Agreeing, Holding},
     connections::Connections,
+    copying::SENDS_MAX,
+    offers::Offers,
     placing::Placed,
+    sources::Changing,
 };
 use crate::{
     daemon::{ServeError, ServeOptions},
@@ -20,7 +23,7 @@ use duramen_fleet::{
     authority::{AuthorityError, Trust},
     etcd::EtcdError,
     member::{Fleet, Settings, Standing},
-    record::{Capacity, Pool},
+    record::{BringingRecord, Capacity, Pool},
 };
 use std::{
     io,
@@ -30,7 +33,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, sync::Semaphore};
 
 /// The directory of a home in which certificates of the fleet and the home's identity are.
 pub(super) const DIR: &str = "fleet";
@@ -112,6 +115,10 @@ pub(crate) struct Peers {
     pub(super) unmasked_ok: bool,
     pub(super) router: Option<RouterHandle>,
     pub(super) listener: Mutex<Option<TcpListener>>,
+    pub(super) offers: Arc<Offers>,
+    /// Generations that are being sent.
+    pub(super) sends: Semaphore,
+    pub(super) changing: Changing,
 }
 
 /// A daemon that is about to take part.
@@ -206,9 +213,10 @@ fn open(
         version: env!("CARGO_PKG_VERSION").to_owned(),
         grace,
     };
+    let offers = Arc::new(Offers::default());
     let measure = {
-        let engine = Arc::clone(engine);
-        Box::new(move || capacity(&engine))
+        let (engine, offers) = (Arc::clone(engine), Arc::clone(&offers));
+        Box::new(move || capacity(&engine, &offers))
     };
     let fleet = Fleet::join(settings, measure)?;
     if doors.shared_tokens().is_some() {
@@ -216,7 +224,11 @@ fn open(
         let why = "the tokens of the fleet were not compared with this home's yet";
         fleet.keep_out(Some(Standing::Joining(why.to_owned())));
     }
-    engine.agree_on_names(Arc::new(Agreeing(Arc::clone(&fleet))));
+    engine.agree_on_names(Arc::new(Agreeing {
+        fleet: Arc::clone(&fleet),
+        offers: Arc::clone(&offers),
+        engine: Arc::downgrade(engine),
+    }));
     let router = doors.router();
     let peers = Arc::new(Peers {
         fleet,
@@ -228,6 +240,9 @@ fn open(
         unmasked_ok,
         router: router.clone(),
         listener: Mutex::new(Some(listener)),
+        offers,
+        sends: Semaphore::new(SENDS_MAX),
+        changing: Changing::default(),
     });
     if let Some(router) = router {
         router.join(&peers);
@@ -282,7 +297,8 @@ fn place(dir: &Path) -> Result<String, FleetError> {
     Ok(format!("{}:{}:{}", boot.trim(), directory.dev(), directory.ino()))
 }
 
-fn capacity(engine: &Engine) -> Capacity {
+fn capacity(engine: &Engine, offers: &Offers) -> Capacity {
+    let (sources, copies, bringing) = offers.told(&engine.local_sources());
     let (status, room) = (engine.status(), engine.room());
     let pools = status.pools.into_iter().map(|pool| Pool {
         source: pool.source,
@@ -296,6 +312,8 @@ fn capacity(engine: &Engine) -> Capacity {
         leases: status.leases,
         places: status.limits.leases,
         pools: pools.collect(),
-        sources: engine.sources().into_iter().map(|source| source.name).collect(),
+        sources,
+        copies,
+        bringing: bringing.into_iter().map(|it| BringingRecord { done: it.done >> 20 << 20, ..it }).collect(),
     }
 }

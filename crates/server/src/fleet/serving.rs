@@ -1,7 +1,7 @@
 //! What other nodes are served with: the same requests, on connections on which both have shown certificates of the fleet (FL-10).
 
 use super::{
-    connections::{ALPN, ALPN_SESSIONS},
+    connections::{ALPN, ALPN_COPIES, ALPN_SESSIONS},
     who, Hop, Peers,
 };
 use crate::{
@@ -38,10 +38,10 @@ impl Peers {
     /// Serves other nodes, and has names brought together with branches, until `stop` is ready.
     pub(crate) async fn serve(self: Arc<Peers>, found: axum::Router, stop: impl Future<Output = ()>) {
         let Some(listener) = self.take_listener() else { return };
-        let acceptor = TlsAcceptor::from(self.trust.server(&[ALPN, ALPN_SESSIONS]));
+        let acceptor = TlsAcceptor::from(self.trust.server(&[ALPN, ALPN_SESSIONS, ALPN_COPIES]));
         let reconciling = tokio::spawn({
             let peers = Arc::clone(&self);
-            async move { tokio::join!(peers.reconcile(), peers.follow_tokens()) }
+            async move { tokio::join!(peers.reconcile(), peers.follow_tokens(), peers.follow_sources()) }
         });
         let share = Share::of(PART, listener::CONNECTIONS_MAX);
         let places = Arc::new(Places {
@@ -95,6 +95,15 @@ async fn visit(
         if let Some(router) = &peers.router {
             router.serve_passed_on(stream).await;
         }
+        return;
+    }
+    if let (Some(node), Some(ALPN_COPIES)) = (&shown, session.alpn_protocol()) {
+        // FL-10.
+        if !peers.fleet.is_member(node).await {
+            tracing::warn!(%peer, node, "a node that the fleet does not have was sent nothing");
+            return;
+        }
+        peers.serve_copies(node, stream).await;
         return;
     }
     let (Some(node), Some(ALPN)) = (shown, session.alpn_protocol()) else {
