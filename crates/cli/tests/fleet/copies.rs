@@ -39,7 +39,8 @@ async fn audited(bed: &Bed, node: &str, event: &str) -> Vec<serde_json::Value> {
     for name in entries(&bed.node(node).root().join("audit")) {
         let text =
             std::fs::read_to_string(bed.node(node).root().join("audit").join(name)).unwrap_or_default();
-        let lines = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+        let json = |line: &str| serde_json::from_str::<serde_json::Value>(&line[line.find('{')?..]).ok();
+        let lines = text.lines().filter_map(json);
         found.extend(lines.filter(|line| line["event"] == event));
     }
     found

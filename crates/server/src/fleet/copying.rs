@@ -4,6 +4,7 @@ use super::{connections::unreachable, stall, Peers};
 use crate::reply::Refusal;
 use bytes::{Bytes, BytesMut};
 use duramen_api::model::SourceView;
+use duramen_base::clock;
 use duramen_branches::{CopyHead, EngineError, Kind, WantedCopy};
 use duramen_fleet::record::BringingRecord;
 use serde::{de::DeserializeOwned, Deserialize, Serialize};
@@ -16,6 +17,9 @@ use tokio::{
 
 /// How long the other side may take to take or give the next bytes, or to answer.
 const PROGRESS_LIMIT: Duration = Duration::from_secs(20);
+/// From this long on, a generation has to come at this rate at least, in bytes a second: nobody keeps others from coming by a trickle.
+const TRICKLE_AFTER: Duration = Duration::from_secs(60);
+const RATE_MIN: u64 = 32 << 10;
 /// The longest question.
 const ASKED_MAX: u32 = 64 << 10;
 /// The longest answer: how a generation is used, with all that its import took out.
@@ -171,12 +175,19 @@ impl Peers {
         let bringing = self.engine.bring_copy(wanted, head, parts, progress);
         let passing = async {
             let mut buffer = BytesMut::with_capacity(CHUNK);
+            let (begin, mut come) = (clock::now(), 0_u64);
             loop {
                 buffer.reserve(CHUNK);
                 let read = within(stream.read_buf(&mut buffer)).await;
                 stall::at("while receiving").await;
+                come += *read.as_ref().unwrap_or(&0) as u64;
+                let is_trickle =
+                    begin.elapsed() > TRICKLE_AFTER && come / begin.elapsed().as_secs() < RATE_MIN;
                 let part = match read {
                     Ok(0) => break,
+                    Ok(_) if is_trickle => {
+                        Err(io::Error::new(io::ErrorKind::TimedOut, "it comes too slowly"))
+                    }
                     Ok(_) => Ok(buffer.split().freeze()),
                     Err(error) => Err(error),
                 };

@@ -47,6 +47,10 @@ struct Wanted {
     source: Option<String>,
     from: Option<String>,
     policy: Option<Policy>,
+    /// A generation, or a moment, that is not the current one.
+    generation: Option<String>,
+    at: Option<String>,
+    lsn: Option<String>,
 }
 
 impl Peers {
@@ -154,11 +158,24 @@ impl Peers {
         let policy = wanted.policy.unwrap_or_default().to_string();
         let own = self.fleet.node();
         let source = wanted.source.as_deref();
+        if wanted.generation.is_some() || wanted.at.is_some() || wanted.lsn.is_some() {
+            // Those are there where they were made: copies have the current generation.
+            if let Some(keeper) = source.and_then(|source| self.keeper_of(source)) {
+                return Ok(Some(keeper).filter(|node| node != own));
+            }
+        }
         let chosen = self.placed.choose(&self.fleet.view(), own, source, &policy, for_session);
         if let (None, Some(source)) = (&chosen, source) {
             self.is_here_or_nowhere(source)?;
         }
         Ok(chosen.filter(|node| node != own))
+    }
+
+    /// The node that keeps a source, if it is there.
+    fn keeper_of(&self, name: &str) -> Option<String> {
+        let keeper = self.fleet_source(name)?.keeper;
+        let is_ready = self.fleet.view().state(&keeper) == NodeState::Ready;
+        is_ready.then_some(keeper)
     }
 
     /// Refuses a create of a source of the fleet that no node offers which is there, and that this one has nothing of.
@@ -262,7 +279,8 @@ impl Peers {
         policy: Option<Policy>,
     ) -> Result<Option<String>, Refusal> {
         let (name, source) = (name.map(str::to_owned), Some(source.to_owned()));
-        self.node_for(&Wanted { name, source, from: None, policy }, true).await
+        let (generation, at, lsn) = (None, None, None);
+        self.node_for(&Wanted { name, source, from: None, policy, generation, at, lsn }, true).await
     }
 
     /// A connection to a node for a session.

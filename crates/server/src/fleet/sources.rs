@@ -39,6 +39,8 @@ const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs
 /// After so many failures in a row that lie here, a node gives a place up; and for how long it takes none then.
 const GIVE_UP_AFTER: u32 = 4;
 const GIVEN_UP_FOR: Duration = Duration::from_secs(10 * 60);
+/// The same, of a node that has no room for so long.
+const NO_ROOM_LIMIT: Duration = Duration::from_secs(60);
 /// How often a change of a definition is tried when others change it too.
 const TRIES: u32 = 8;
 
@@ -73,7 +75,9 @@ struct Memory {
     vacant: HashMap<String, Instant>,
     /// How often in a row a source did not come, and when it is tried again.
     failed: HashMap<String, (u32, Instant)>,
-    /// Until when no place of a source is taken here.
+    /// Since when there is no room here for a source that is to come.
+    no_room: HashMap<String, Instant>,
+    /// Until when no place of a source is taken here, if another node could take it.
     given_up: HashMap<String, Instant>,
     /// The source that is being brought.
     bringing: Option<(String, JoinSet<Result<SourceView, EngineError>>)>,
@@ -419,27 +423,16 @@ impl Peers {
         if here.is_some_and(|here| !is_its(here)) || self.drains() {
             return;
         }
-        memory.given_up.retain(|_, until| clock::now() < *until);
-        if memory.given_up.contains_key(name) {
-            return;
-        }
-        let bytes = record.generation.as_ref().map_or(0, |it| it.bytes);
-        let (free, needed) = (self.engine.room().disk, room_for_copy(bytes));
-        if here.is_none() && free < needed {
-            let mib = |bytes: u64| bytes >> 20;
-            self.offers.note(BringingRecord {
-                source: name.to_owned(),
-                of: bytes,
-                problem: Some(format!(
-                    "it needs {} MiB in the volume store, and {} MiB are free",
-                    mib(needed),
-                    mib(free)
-                )),
-                ..BringingRecord::default()
-            });
-            return;
-        }
         let candidates = places::candidates(name, record, &nodes);
+        memory.given_up.retain(|_, until| clock::now() < *until);
+        let has_other = candidates.iter().any(|node| node != self.node());
+        if has_other && memory.given_up.contains_key(name) {
+            return;
+        }
+        if let (None, Some(problem)) = (here, self.no_room(record)) {
+            self.offers.note(problem_of(name, record, problem));
+            return;
+        }
         let rank = candidates.iter().position(|node| node == self.node()).unwrap_or(candidates.len());
         let since = *memory.vacant.entry(name.to_owned()).or_insert_with(clock::now);
         if since.elapsed() < RANK_WAIT.saturating_mul(u32::try_from(rank).unwrap_or(u32::MAX)) {
@@ -454,6 +447,13 @@ impl Peers {
             Ok(_) => tracing::info!(name, ?vacancy, "this node is to have a copy of a source"),
             Err(error) => tracing::debug!(%error, name, "the place of a copy was not to be had"),
         }
+    }
+
+    /// Why there is no room here for the current generation of a source, if there is none.
+    fn no_room(&self, record: &SourceRecord) -> Option<String> {
+        let bytes = record.generation.as_ref().map_or(0, |it| it.bytes);
+        let (free, needed) = (self.engine.room().disk >> 20, room_for_copy(bytes) >> 20);
+        (free < needed).then(|| format!("it needs {needed} MiB in the volume store, and {free} MiB are free"))
     }
 
     fn drains(&self) -> bool {
@@ -508,15 +508,19 @@ impl Peers {
                 Some((failures, _)) => *failures,
                 None => 0,
             };
+            if let Some(problem) = self.no_room(record) {
+                self.offers.note(problem_of(name, record, problem));
+                let since = *memory.no_room.entry(name.clone()).or_insert_with(clock::now);
+                if since.elapsed() > NO_ROOM_LIMIT {
+                    self.give_place_up(name, seen, memory).await;
+                }
+                continue;
+            }
+            memory.no_room.remove(name);
             let senders = places::senders(name, record, &seen.nodes, self.node());
             let Some(from) = senders.get(failures as usize % senders.len().max(1)) else {
-                self.offers.note(BringingRecord {
-                    source: name.clone(),
-                    generation: wanted.number,
-                    of: wanted.bytes,
-                    problem: Some("no node that is there has it".to_owned()),
-                    ..BringingRecord::default()
-                });
+                let problem = "no node that is there has it".to_owned();
+                self.offers.note(problem_of(name, record, problem));
                 continue;
             };
             let Ok(settings) = serde_json::from_value::<SourceSettings>(record.settings.clone()) else {
@@ -550,26 +554,43 @@ impl Peers {
         let pause = RETRY.0.saturating_mul(1 << failures.min(6)).min(RETRY.1);
         memory.failed.insert(name.to_owned(), (failures, clock::now() + pause));
         tracing::warn!(name, code = error.code, %error, failures, "a copy of a source did not come");
-        let Some(SourceSeen { record: Some(record), revision }) = seen.defined.get(name) else { return };
-        self.offers.note(BringingRecord {
-            source: name.to_owned(),
-            generation: record.generation.as_ref().map_or(0, |it| it.number),
-            of: record.generation.as_ref().map_or(0, |it| it.bytes),
-            problem: Some(error.message.clone()),
-            ..BringingRecord::default()
-        });
+        let Some(SourceSeen { record: Some(record), .. }) = seen.defined.get(name) else { return };
+        self.offers.note(problem_of(name, record, error.message.clone()));
         // What lies at this node will not be otherwise soon: another one may do better.
-        let lies_here = ["disk_full", "no_server", "no_source_user", "source_exists"].contains(&error.code);
-        let has_none = !self.engine.source_names().iter().any(|own| own == name);
-        if lies_here && has_none && failures >= GIVE_UP_AFTER && record.keeper != self.node() {
-            let places = record.places.iter().filter(|node| *node != self.node()).cloned().collect();
-            let changed = SourceRecord { places, ..record.clone() };
-            if self.fleet.change_source(name, Was::Revision(*revision), Some(&changed)).await.is_ok() {
-                memory.given_up.insert(name.to_owned(), clock::now() + GIVEN_UP_FOR);
-                memory.failed.remove(name);
-                tracing::warn!(name, "this node gives the place of a copy up");
-            }
+        let lies_here = ["no_server", "no_source_user", "source_exists"].contains(&error.code);
+        if lies_here && failures >= GIVE_UP_AFTER {
+            self.give_place_up(name, seen, memory).await;
         }
+    }
+
+    /// Gives the place of a copy up that does not come, if this node has nothing of it and another one could have it.
+    async fn give_place_up(&self, name: &str, seen: &Seen, memory: &mut Memory) {
+        let Some(SourceSeen { record: Some(record), revision }) = seen.defined.get(name) else { return };
+        let has_some = self.engine.source_names().iter().any(|own| own == name);
+        let others = places::candidates(name, record, &seen.nodes);
+        if has_some || others.is_empty() || record.keeper == self.node() {
+            return;
+        }
+        let places = record.places.iter().filter(|node| *node != self.node()).cloned().collect();
+        let changed = SourceRecord { places, ..record.clone() };
+        if self.fleet.change_source(name, Was::Revision(*revision), Some(&changed)).await.is_ok() {
+            memory.given_up.insert(name.to_owned(), clock::now() + GIVEN_UP_FOR);
+            memory.failed.remove(name);
+            memory.no_room.remove(name);
+            tracing::warn!(name, "this node gives the place of a copy up");
+        }
+    }
+}
+
+/// That a source does not come, as other nodes are told.
+fn problem_of(name: &str, record: &SourceRecord, problem: String) -> BringingRecord {
+    let wanted = record.generation.as_ref();
+    BringingRecord {
+        source: name.to_owned(),
+        generation: wanted.map_or(0, |it| it.number),
+        of: wanted.map_or(0, |it| it.bytes),
+        done: 0,
+        problem: Some(problem),
     }
 }
 
