@@ -13,6 +13,8 @@ __all__ = [
     "DiffEvidence",
     "DiskUse",
     "Fake",
+    "FleetCopy",
+    "FleetSource",
     "FollowSettings",
     "FollowView",
     "Generalise",
@@ -162,6 +164,54 @@ class _DiskUse(TypedDict):
 
 class DiskUse(_DiskUse, total=False):
     """What a branch has written."""
+
+
+
+class _FleetCopy(TypedDict):
+    node: str
+    """The node."""
+    state: str
+    """`held`: it has the current generation; `behind`: an earlier one, which serves until the current one has come; `wanted`: none
+yet; `extra`: it has the source and no place for it; `other`: it has another source of that name, which serves nothing;
+`unreachable` and `lost`: as the node is."""
+
+
+class FleetCopy(_FleetCopy, total=False):
+    """A source on one node of a fleet."""
+    done: Optional[int]
+    """Bytes of the current one that have come, while it comes."""
+    generation: Optional[int]
+    """The generation that it has."""
+    problem: Optional[str]
+    """Why it does not come, if it does not."""
+
+
+
+class _FleetSource(TypedDict):
+    copies: List[FleetCopy]
+    """The nodes that have it, or are to have it."""
+    id: str
+    """Which source it is: another one of the same name has another."""
+    keeper: str
+    """The node that makes its generations, on which it is refreshed, changed and removed."""
+    name: str
+    """Its name."""
+    origin: str
+    """The kind of its origin."""
+    replicas: int
+    """On how many nodes it is to be."""
+
+
+class FleetSource(_FleetSource, total=False):
+    """A source of a fleet, and where it is."""
+    bytes: Optional[int]
+    """Their bytes."""
+    digest: Optional[str]
+    """The digest of its files."""
+    generation: Optional[int]
+    """The current generation; absent while the first is being made."""
+    problem: Optional[str]
+    """Why it is on fewer nodes than it is to be, if it is."""
 
 
 
@@ -428,6 +478,8 @@ class SourceSettings(TypedDict, total=False):
     """The prepared pool."""
     refill: RefillSettings
     """How its pools are refilled."""
+    replicas: Optional[int]
+    """On how many nodes of its fleet it is. `None`: on the one on which it was added, if its daemon is in a fleet."""
     server: Dict[str, str]
     """Server settings of its branches, on top of the minimal ones."""
     snapshots: SnapshotSettings
@@ -467,6 +519,7 @@ class SourceView(_SourceView, total=False):
     """A source, as told to callers. It never holds the origin's address."""
     data: str
     """What data it holds: `full` or `masked`."""
+    fleet: Optional[FleetSource]
     follow: Optional[FollowView]
     masked_columns: int
     """How many columns were masked."""
