@@ -397,6 +397,25 @@ mod tests {
         assert_eq!(view.state("a"), NodeState::Ready);
     }
 
+    /// FL-14, FL-15: a definition that cannot be read is one all the same: its name is given.
+    #[test]
+    fn definitions_are_seen_also_those_that_cannot_be_read() {
+        let mut view = registered();
+        let source = br#"{"id":"s-1","keeper":"a","origin":"script","settings":{},"replicas":2,"places":["a"],"defined_at":"2026-01-02T03:04:05Z"}"#;
+        view.apply(Key::Source("x"), Change::Put(source, 8));
+        view.apply(Key::Source("y"), Change::Put(b"{", 9));
+        let record = view.sources()["x"].record.as_ref().expect("it is read");
+        assert_eq!(
+            (record.places.as_slice(), &record.generation, view.sources()["x"].revision),
+            (&["a".to_owned()][..], &None, 8)
+        );
+        assert_eq!((view.sources()["y"].record.as_ref(), view.unread()), (None, 1));
+        view.apply(Key::Source("x"), Change::Gone);
+        assert!(!view.sources().contains_key("x"));
+        view.load([]);
+        assert!(view.sources().is_empty());
+    }
+
     /// FL-13: an etcd that was put back to an earlier day counts from there.
     #[test]
     fn a_load_counts_revisions_anew_and_members_are_known() {

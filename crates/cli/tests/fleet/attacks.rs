@@ -13,17 +13,27 @@ use tokio_rustls::TlsConnector;
 
 const ALPN: &[u8] = b"duramen-node/1";
 
-fn address(bed: &Bed, number: usize) -> SocketAddr {
+pub(crate) fn address(bed: &Bed, number: usize) -> SocketAddr {
     SocketAddr::new(bed.network.address(number), PORT)
 }
 
 /// What a node answers to a request, by a connection with these certificates; nothing, if it answers nothing.
 async fn ask(to: SocketAddr, node: &str, certificates: &Path, shown: &str, request: &str) -> Option<String> {
+    ask_by(ALPN, (to, node), (certificates, shown), request.as_bytes()).await
+}
+
+/// The same, by another protocol.
+pub(crate) async fn ask_by(
+    protocol: &'static [u8],
+    (to, node): (SocketAddr, &str),
+    (certificates, shown): (&Path, &str),
+    request: &[u8],
+) -> Option<String> {
     let trust = Trust::open(certificates, shown).expect("certificates");
     let stream = TcpStream::connect(to).await.expect("it listens");
     let name = authority::expected(node).expect("a node");
-    let mut stream = TlsConnector::from(trust.client(ALPN)).connect(name, stream).await.ok()?;
-    stream.write_all(request.as_bytes()).await.ok()?;
+    let mut stream = TlsConnector::from(trust.client(protocol)).connect(name, stream).await.ok()?;
+    stream.write_all(request).await.ok()?;
     let mut text = Vec::new();
     tokio::time::timeout(Duration::from_secs(5), stream.read_to_end(&mut text)).await.ok()?.ok()?;
     Some(String::from_utf8_lossy(&text).into_owned()).filter(|text| !text.is_empty())

@@ -377,3 +377,195 @@ fn one_name_is_one_source() {
         end(bed).await;
     });
 }
+
+/// FL-17: a receiver that is killed at any moment, again and again, never serves half of a copy, and leaves nothing of it.
+#[test]
+fn a_receiver_that_is_killed_anywhere_serves_all_or_nothing() {
+    const ROUNDS: u64 = 8;
+    within(Made { nodes: 2, replicas: 1, hot: 1, ..Made::default() }, |bed| async move {
+        let whole = digest(&bed, "a").await;
+        let b = bed.node("b");
+        let mut served = 0;
+        for round in 0..ROUNDS {
+            set_replicas(&bed, "a", 2).await;
+            // From before it has begun to after it has come.
+            tokio::time::sleep(Duration::from_millis(150 + round * 250)).await;
+            b.kill().await;
+            let is_recorded = b.root().join("sources/app/source.json").exists();
+            b.program.start(&bed.network).expect("it starts");
+            let mut at = b.connect().await;
+            if let Ok(source) = at.source("app").await {
+                assert!(is_recorded, "what is served was written down");
+                assert_eq!((source.generation, source.digest), whole);
+                served += 1;
+            }
+            until("it comes", async || bed.holders("a").await == ["a", "b"]).await;
+            let verified = b.connect().await.verify_source("app").await.expect("its files are read");
+            assert!(verified.intact, "round {round}: {verified:?}");
+            assert_eq!(digest(&bed, "b").await, whole);
+            assert_eq!(volumes(&bed, "b", "imports"), Vec::<String>::new(), "round {round}");
+            assert_eq!(volumes(&bed, "b", "snapshots"), ["app.000001"]);
+            // FL-19: with fewer places nothing is removed, until somebody asks for that there.
+            set_replicas(&bed, "a", 1).await;
+            until("it is extra", async || {
+                let copies = bed.source("b").await.expect("the source").copies;
+                copies.iter().any(|copy| copy.node == "b" && copy.state == "extra")
+            })
+            .await;
+            until("it is removed", async || b.connect().await.remove_source("app").await.is_ok()).await;
+            until("a sees that", async || bed.source("a").await.expect("the source").copies.len() == 1).await;
+        }
+        eprintln!("killed {ROUNDS} times while a copy came: {served} times all of it was there");
+        end(bed).await;
+    });
+}
+
+/// FL-15, FL-19: what a home had before it joined stays its own; it serves nobody under a name that is another source's in the fleet; it can
+/// be given to the fleet.
+#[test]
+fn what_a_home_had_before_is_its_own_until_it_is_given() {
+    let own = "CREATE TABLE t (id bigint PRIMARY KEY, note text); INSERT INTO t VALUES (0, 'own');";
+    within(Made { nodes: 2, replicas: 0, ..Made::default() }, |bed| async move {
+        let b = bed.node("b");
+        let stopped = async || {
+            b.client().connect().await.expect("it answers").shutdown().await.expect("it stops");
+            until("it has stopped", async || !b.program.is_running()).await;
+        };
+        stopped().await;
+        {
+            let daemon = b.home.serve_within("2G").await;
+            let mut connection = crate::support::connect(&daemon).await;
+            crate::support::add_script(&b.home, &mut connection, own, 1, 1).await;
+            let change = ChangeSettings { replicas: Some(2), ..ChangeSettings::default() };
+            assert_eq!(code(connection.change_settings("app", &change).await), "no_fleet");
+            connection.shutdown().await.expect("it stops");
+            until("it has stopped", async || b.client().connect().await.is_err()).await;
+        }
+        b.program.start(&bed.network).expect("it starts");
+        let mut at_b = b.connect().await;
+        let member = async || b.view().await.is_some_and(|view| view.standing == "member");
+        until("it is a member", member).await;
+        assert_eq!(bed.source("a").await, None, "nothing is told that nobody asked to tell");
+        // By its name it is found from anywhere, as before there were definitions.
+        let mut at_a = bed.node("a").connect().await;
+        until("it is branched", async || create(&mut at_a, "x").await.is_ok()).await;
+        assert_eq!(query(&mut at_a, "x", "SELECT note FROM t").await.unwrap(), json!([["own"]]));
+        // Two sources of one name are refused, although one is not the fleet's.
+        until("b says what it has", async || {
+            bed.node("a")
+                .view()
+                .await
+                .is_some_and(|view| view.nodes.iter().any(|node| node.name == "b" && node.sources == ["app"]))
+        })
+        .await;
+        assert_eq!(code(bed.add("a", SQL, 1, 1).await), "source_exists");
+
+        // Given to the fleet it is on both.
+        set_replicas(&bed, "b", 2).await;
+        until("both have it", async || bed.holders("a").await == ["a", "b"]).await;
+        assert_eq!(digest(&bed, "a").await, digest(&bed, "b").await);
+        assert_eq!(bed.source("a").await.expect("the source").keeper, "b");
+        at_a.destroy_branch("x").await.expect("destroyed");
+        at_b.remove_source("app").await.expect("removed");
+        until("nobody has it", async || {
+            at_a.sources().await.unwrap().is_empty() && at_b.sources().await.unwrap().is_empty()
+        })
+        .await;
+
+        // The name is given while b is away, with a source of its own that has it.
+        stopped().await;
+        {
+            let daemon = b.home.serve_within("2G").await;
+            let mut connection = crate::support::connect(&daemon).await;
+            crate::support::add_script(&b.home, &mut connection, own, 1, 1).await;
+            create(&mut connection, "kept").await.expect("a branch of it");
+            connection.shutdown().await.expect("it stops");
+            until("it has stopped", async || b.client().connect().await.is_err()).await;
+        }
+        until("b is seen to be away", async || bed.node("a").sees("b").await == "unreachable").await;
+        bed.add("a", SQL, 2, 1).await.expect("the fleet's");
+        b.program.start(&bed.network).expect("it starts");
+        let mut at_b = b.connect().await;
+        until("it is a member", member).await;
+        for name in ["y", "z"] {
+            until("a branch is made", async || create(&mut at_b, name).await.is_ok()).await;
+            assert_eq!(
+                query(&mut at_b, name, "SELECT note FROM t").await.unwrap(),
+                json!([["first"]]),
+                "FL-15"
+            );
+        }
+        assert_eq!(query(&mut at_b, "kept", "SELECT note FROM t").await.unwrap(), json!([["own"]]), "FL-19");
+        let seen = bed.source("b").await.expect("the source");
+        assert!(seen.copies.iter().any(|copy| copy.node == "b" && copy.state == "other"), "{seen:?}");
+        // With the fleet's away, b makes no branches of its own one in its place.
+        bed.node("a").kill().await;
+        until("a is seen to be away", async || b.sees("a").await == "unreachable").await;
+        assert_eq!(code(create(&mut at_b, "w").await), "source_withheld");
+        bed.node("a").program.start(&bed.network).expect("it starts");
+        bed.node("a").connect().await;
+        end(bed).await;
+    });
+}
+
+/// FL-10, FL-18, FL-19: what comes to a node on connections for copies that is not a node's question is answered with nothing, and what is
+/// asked for without being anybody's to ask is refused.
+#[test]
+fn hostile_questions_on_connections_for_copies_are_refused() {
+    within(Made { nodes: 2, replicas: 2, ..Made::default() }, |bed| async move {
+        use crate::attacks::{address, ask_by};
+        let (ca, good) = (bed.dir.path().join("ca"), bed.dir.path().join("good"));
+        let gone = bed.dir.path().join("gone");
+        duramen_fleet::authority::certify(&ca, "b", &good).expect("a certificate");
+        duramen_fleet::authority::certify(&ca, "gone", &gone).expect("a certificate");
+        let id = bed.source("a").await.expect("the source").id;
+        let framed = |text: &str| {
+            let mut bytes = u32::try_from(text.len()).expect("a length").to_be_bytes().to_vec();
+            bytes.extend(text.as_bytes());
+            bytes
+        };
+        let fetch = |generation: u32, digest: &str| {
+            framed(&json!({ "Fetch": { "source": "app", "id": id, "generation": generation, "digest": digest } }).to_string())
+        };
+        let at_a = address(&bed, 0);
+        let asked = async |certificates: &Path, shown: &str, bytes: &[u8]| {
+            ask_by(b"duramen-copy/1", (at_a, "a"), (certificates, shown), bytes).await
+        };
+        let whole = digest(&bed, "a").await.1;
+        // A certificate of the authority is not enough (FL-10).
+        assert_eq!(asked(&gone, "gone", &fetch(1, &whole)).await, None);
+        for (bytes, said) in [
+            (fetch(2, &whole), Some("no_such_generation")),
+            (fetch(1, "other"), Some("no_such_generation")),
+            (
+                framed(
+                    &json!({ "Fetch": { "source": "../app", "id": id, "generation": 1, "digest": whole } })
+                        .to_string(),
+                ),
+                Some("unknown_source"),
+            ),
+            // b is not its keeper, and etcd has it still.
+            (framed(&json!({ "Drop": { "source": "app", "id": id } }).to_string()), Some("unknown_source")),
+            (framed("{}"), None),
+            (framed("\u{fffd}"), None),
+            (u32::MAX.to_be_bytes().to_vec(), None),
+            (b"GET / HTTP/1.1\r\n\r\n".to_vec(), None),
+        ] {
+            let answer = asked(&good, "b", &bytes).await;
+            let is_so = match (&answer, said) {
+                (Some(answer), Some(said)) => answer.contains(said),
+                (answer, None) => answer.is_none(),
+                (None, Some(_)) => false,
+            };
+            assert!(is_so, "{:?}: {answer:?}", String::from_utf8_lossy(&bytes));
+        }
+        // The keeper itself ends no copy of a source that etcd has still (FL-19).
+        let keepers = bed.dir.path().join("keeper");
+        duramen_fleet::authority::certify(&ca, "a", &keepers).expect("a certificate");
+        let drop = framed(&json!({ "Drop": { "source": "app", "id": id } }).to_string());
+        let answer = ask_by(b"duramen-copy/1", (address(&bed, 1), "b"), (&keepers, "a"), &drop).await;
+        assert!(answer.as_ref().is_some_and(|it| it.contains("source_is_a_copy")), "{answer:?}");
+        assert_eq!(bed.holders("a").await, ["a", "b"]);
+        end(bed).await;
+    });
+}

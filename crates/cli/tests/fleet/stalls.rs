@@ -42,11 +42,17 @@ async fn stall(bed: &mut Bed, place: &str, fate: Fate) {
         at_b.drain_node(node, true).await.expect("it drains");
     }
     std::fs::write(&file, "").expect("the file");
-    let asked = tokio::spawn({
+    let mut asked = tokio::spawn({
         let (client, name) = (a.client().with_deadline(std::time::Duration::from_secs(90)), name.clone());
         async move { create(&mut client.connect().await?, &name).await }
     });
-    until("it is there", async || file.with_extension("there").exists()).await;
+    until("it is there", async || {
+        if asked.is_finished() {
+            panic!("it did not get there: {place}, {fate:?}: {:?}", (&mut asked).await);
+        }
+        file.with_extension("there").exists()
+    })
+    .await;
     for node in ["b", "c"] {
         at_b.drain_node(node, false).await.expect("it drains no more");
     }

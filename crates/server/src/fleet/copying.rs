@@ -58,7 +58,9 @@ impl Peers {
                 code: "busy".to_owned(),
                 message: format!("{} sends as many generations as it may; try again", self.node()),
             };
-            let _ = say(&mut stream, &busy).await;
+            if say(&mut stream, &busy).await.is_ok() {
+                let _ = within(stream.shutdown()).await;
+            }
             return;
         };
         let served = async {
@@ -82,8 +84,10 @@ impl Peers {
                 }
             }
         };
-        if let Err(error) = served.await {
-            tracing::warn!(node, %error, "a copy of a source was not sent whole");
+        match served.await {
+            Ok(()) => drop(within(stream.shutdown()).await),
+            // No end of the connection is said, so that what was sent is not taken for all.
+            Err(error) => tracing::warn!(node, %error, "a copy of a source was not sent whole"),
         }
     }
 
@@ -97,8 +101,7 @@ impl Peers {
         let sending = self.engine.send_copy(source, generation, told);
         let (sent, passed) = tokio::join!(sending, pass(parts, stream));
         passed?;
-        sent.map_err(io::Error::other)?;
-        within(stream.shutdown()).await
+        sent.map_err(io::Error::other)
     }
 
     /// Ends the copy of a source that its keeper has removed. That is told by the keeper itself, and etcd has no such source any more:
