@@ -81,6 +81,10 @@ fn a_source_with_two_replicas_outlives_its_node() {
         let verified = at.verify_source("app").await.expect("its files are read");
         assert!(verified.intact, "{verified:?}");
         assert_eq!(code(bed.node(third).connect().await.source("app").await), "unknown_source");
+        let listed = bed.node(third).home.run(&["source", "list"]);
+        let text = String::from_utf8_lossy(&listed.stdout).into_owned();
+        eprintln!("{text}");
+        assert!(text.contains("OF THE FLEET") && text.contains(&format!("a, {other}")), "{text}");
         only(&bed, other, true).await;
         let made = create(&mut at, "on-copy").await.expect("a branch of the copy");
         assert_eq!(made.generation, 1);

@@ -7,7 +7,14 @@ use duramen_fleet::{
     names::{ClaimError, Holds, Local},
     view::NodeState,
 };
-use std::sync::{Arc, Weak};
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
+use tokio::time::timeout;
+
+/// How long a create of a daemon that was just started waits until the fleet was seen.
+const SEEN_LIMIT: Duration = Duration::from_secs(1);
 
 /// Claims for an engine.
 #[derive(Debug)]
@@ -20,7 +27,17 @@ pub(super) struct Agreeing {
 
 impl Agreeing {
     /// FL-15: a create of a source's name is not answered with a branch of another source that has it here.
-    fn check_source(&self, wanted: Option<&str>) -> Result<(), EngineError> {
+    async fn check_source(&self, wanted: Option<&str>) -> Result<(), EngineError> {
+        if self.offers.is_unknown() {
+            let mut changes = self.fleet.changes();
+            let is_seen = self.fleet.view().age().is_some();
+            if !is_seen {
+                let _ = timeout(SEEN_LIMIT, changes.changed()).await;
+            }
+            if let Some(engine) = self.engine.upgrade() {
+                self.offers.compare(&engine.local_sources());
+            }
+        }
         match wanted {
             Some(source) => self.offers.check(source),
             // The only one that there is.
@@ -38,7 +55,7 @@ impl Names for Agreeing {
         Box::pin(async move {
             stall::at("before claim").await;
             let WantedName { name, id, source, holder } = wanted;
-            self.check_source(source)?;
+            self.check_source(source).await?;
             // What a holder has on all nodes, as far as this one has heard.
             if let Some((holder, most)) =
                 holder.filter(|(holder, most)| self.fleet.view().held_by(holder) >= *most as usize)

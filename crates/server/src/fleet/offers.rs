@@ -3,37 +3,72 @@
 
 use duramen_branches::{EngineError, Kind, LocalSource};
 use duramen_fleet::{
+    member::Fleet,
     record::{BringingRecord, CopyRecord, SourceRecord},
     view::SourceSeen,
 };
 use std::{
-    collections::BTreeMap,
-    sync::{Mutex, MutexGuard, PoisonError},
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
 };
 
 /// What a node offers, and what it waits for.
 #[derive(Debug, Default)]
-pub(super) struct Offers(Mutex<State>);
+pub(super) struct Offers {
+    state: Mutex<State>,
+    /// With what sources are compared.
+    fleet: OnceLock<Weak<Fleet>>,
+}
 
 #[derive(Debug, Default)]
 struct State {
     /// Sources that are not offered, and why; nothing before they were compared with the fleet's.
     withheld: Option<BTreeMap<String, String>>,
+    /// Of which of them it was told that they are.
+    told: BTreeSet<String>,
     /// What is on its way here, or does not come.
     bringing: BTreeMap<String, BringingRecord>,
 }
 
 impl Offers {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Compares with the sources of that fleet.
+    pub(super) fn join(&self, fleet: &Arc<Fleet>) {
+        let _ = self.fleet.set(Arc::downgrade(fleet));
+    }
+
+    /// Whether nothing was compared yet.
+    pub(super) fn is_unknown(&self) -> bool {
+        self.state().withheld.is_none()
+    }
+
+    /// Compares for the first time, if the fleet was seen: a daemon that was just started makes branches as soon as it is registered.
+    pub(super) fn compare(&self, local: &[LocalSource]) {
+        let Some(fleet) = self.fleet.get().and_then(Weak::upgrade).filter(|_| self.is_unknown()) else {
+            return;
+        };
+        let found = {
+            let view = fleet.view();
+            view.age().map(|_| withheld(local, view.sources(), fleet.node()))
+        };
+        if let Some(found) = found {
+            self.state().withheld.get_or_insert(found);
+        }
     }
 
     /// Takes note of what is withheld. Tells of what was not until now.
     pub(super) fn withhold(&self, withheld: BTreeMap<String, String>) -> Vec<(String, String)> {
         let mut state = self.state();
-        let earlier = state.withheld.take().unwrap_or_default();
-        let is_new = |(name, _): &(&String, &String)| !earlier.contains_key(*name);
-        let new = withheld.iter().filter(is_new).map(|(name, why)| (name.clone(), why.clone())).collect();
+        state.told.retain(|name| withheld.contains_key(name));
+        let mut new = Vec::new();
+        for (name, why) in &withheld {
+            if state.told.insert(name.clone()) {
+                new.push((name.clone(), why.clone()));
+            }
+        }
         state.withheld = Some(withheld);
         new
     }
@@ -61,6 +96,7 @@ impl Offers {
 
     /// What other nodes are told: names of sources that are offered, what there is of each, and what is on its way.
     pub(super) fn told(&self, local: &[LocalSource]) -> (Vec<String>, Vec<CopyRecord>, Vec<BringingRecord>) {
+        self.compare(local);
         let state = self.state();
         let is_offered = |source: &&LocalSource| {
             state.withheld.as_ref().is_some_and(|withheld| !withheld.contains_key(&source.name))

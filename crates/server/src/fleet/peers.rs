@@ -219,6 +219,7 @@ fn open(
         Box::new(move || capacity(&engine, &offers))
     };
     let fleet = Fleet::join(settings, measure)?;
+    offers.join(&fleet);
     if doors.shared_tokens().is_some() {
         // Which is so as soon as etcd has answered.
         let why = "the tokens of the fleet were not compared with this home's yet";
