@@ -1,6 +1,7 @@
-//! Nodes of a fleet against a real etcd. The invariants FL-1 to FL-13 that tests name are in `docs/design/fleet.md`.
+//! Nodes of a fleet against a real etcd. The invariants FL-1 to FL-20 that tests name are in `docs/design/fleet.md`.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests fail the test by panicking")]
 
 mod bed;
 mod member;
 mod names;
+mod sources;
