@@ -19,7 +19,7 @@ TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 .PHONY: help setup build web web-if-possible test-web bench-web demo dist dist-arm test-dist test-client test-clients test-python test test-cgroups test-extensions test-majors test-otlp test-volumes check check-extra bench bench-router bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z peers-memory peers-functions soak fmt clean-home release bench-scale bench-changes bench-follow test-parquet test-s3 test-store-s3 bench-store-s3 test-typescript test-deploy setup-clients test-go bench-pytest bench-masking bench-series bench-history bench-memory bench-store-history bench-store-index test-native test-long setup-cluster test-cluster test-fleet demo-cluster soak-cluster test-hosts
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 setup: ## install what is missing: system packages, PostgreSQL binaries, sample data
 	@scripts/setup
