@@ -410,11 +410,11 @@ impl Tokens {
         (!found.token.is_over(clock::utc_now())).then(|| found.grant())
     }
 
-    /// The token of that id, if it is alive.
+    /// The token of that id and name, if it is alive.
     #[cfg(feature = "fleet")]
-    pub(crate) fn with_id(&self, id: &str) -> Option<Arc<Token>> {
+    pub(crate) fn with_id(&self, id: &str, name: &str) -> Option<Arc<Token>> {
         let kept = self.kept();
-        let found = kept.values().find(|kept| kept.token.id == id)?;
+        let found = kept.get(name).filter(|kept| kept.token.id == id)?;
         (!found.token.is_over(clock::utc_now())).then(|| Arc::clone(&found.token))
     }
 

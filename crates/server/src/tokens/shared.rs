@@ -239,7 +239,7 @@ mod tests {
         tokio::time::timeout(std::time::Duration::from_secs(5), grant.ends())
             .await
             .expect("who was in is out");
-        assert!(there.alive("ci").is_err() && there.with_id(&made.token.id).is_none());
+        assert!(there.alive("ci").is_err() && there.with_id(&made.token.id, &made.token.name).is_none());
     }
 
     /// FL-13: a home whose tokens have names of the fleet's keeps its own, and says so.
@@ -261,7 +261,7 @@ mod tests {
         // What the refusal says to do.
         there.revoke_in_fleet("ci").unwrap();
         assert_eq!(there.follow(&all, 9).unwrap().changed, ["ci"]);
-        assert!(there.with_id(&own.token.id).is_none());
+        assert!(there.with_id(&own.token.id, &own.token.name).is_none());
         assert_eq!(there.own().len(), 1);
     }
 
