@@ -18,6 +18,8 @@ use std::{
 
 const CLIENTS: usize = 50;
 const NAMES: usize = 24;
+/// Longer than all the time by which clocks are set off.
+const LEASE_S: i64 = 80 * 86_400;
 /// Seconds, unless `DURAMEN_FLEET_SECONDS` says otherwise.
 const SECONDS: u64 = 120;
 
@@ -76,8 +78,9 @@ impl Storm {
         let call = self.history.now();
         match rng.u32(..40) {
             0..=13 => {
+                let (wait_ms, ttl_s) = (Some(5000), Some(LEASE_S));
                 let wanted =
-                    CreateBranch { name: Some(name.clone()), wait_ms: Some(5000), ..CreateBranch::default() };
+                    CreateBranch { name: Some(name.clone()), wait_ms, ttl_s, ..CreateBranch::default() };
                 let made = at.create_branch(&wanted).await;
                 // A refusal that is certain changes nothing; it is not looked at, as those that are not.
                 let told = self.told("create", made.map(|branch| (branch.id, branch.existing)));
