@@ -126,6 +126,7 @@ impl Op {
             | Op::Tokens
             | Op::CreateToken
             | Op::RotateToken
+            | Op::RestoreToken
             | Op::RevokeToken
             | Op::MakeConsoleLink => OpenTo::Machine,
             Op::AdministratorUrl

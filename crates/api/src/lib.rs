@@ -53,7 +53,7 @@
 //! | `GET /v1/doors` | `DoorsView` |
 //! | `GET /v1/nodes`, `POST /v1/nodes/{name}/drain`, `DELETE /v1/nodes/{name}` | `FleetView`, `NodeChanged` |
 //! | `GET`, `POST /v1/tokens` | `[Token]`, `NewToken` |
-//! | `POST /v1/tokens/{name}/rotate`, `DELETE /v1/tokens/{name}` | `NewToken`, `Token` |
+//! | `POST /v1/tokens/{name}/rotate`, `POST .../restore`, `DELETE /v1/tokens/{name}` | `NewToken`, `Token`, `Token` |
 //! | `POST /v1/console/links` | `NewConsoleLink` |
 //! | `POST /v1/session`, `GET`, `DELETE` | nothing and a cookie, `SessionView`, nothing |
 //! | `GET`, `POST /v1/attachments`, `DELETE /v1/attachments/{name}` | `[Attachment]`, `Attachment` |

@@ -422,6 +422,8 @@ requests! {
     CreateToken: POST "/v1/tokens", One<CreateToken> => One<NewToken>;
     /// Gives a token another secret, and ends what was entered with the old one.
     RotateToken: POST "/v1/tokens/{name}/rotate", Nothing => One<NewToken>;
+    /// Brings a token back that is suspended because its fleet has it no more, with the secret that it had.
+    RestoreToken: POST "/v1/tokens/{name}/restore", Nothing => One<Token>;
     /// Ends a token, and what was entered by it.
     RevokeToken: DELETE "/v1/tokens/{name}", Nothing => One<Token>;
     /// Makes a link that signs a browser in once, within 60 s.

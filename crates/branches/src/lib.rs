@@ -62,7 +62,7 @@ mod watch;
 
 use duramen_api::model;
 
-pub use agreed::{Names, Promised, Room, WantedName};
+pub use agreed::{name_taken, Names, Promised, Room, WantedName};
 pub use audit::{Events, LoggedEvent, NotAPosition, Position};
 pub use data_diff::WantedDiff;
 pub use doors::{Door, Holder, Running};

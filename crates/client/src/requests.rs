@@ -148,6 +148,11 @@ impl Connection {
         self.exchange(Route::of(Op::RotateToken, name), Bytes::new()).await
     }
 
+    /// Brings a token back that is suspended because its fleet has it no more.
+    pub async fn restore_token(&mut self, name: &str) -> Result<Token, ClientError> {
+        self.exchange(Route::of(Op::RestoreToken, name), Bytes::new()).await
+    }
+
     /// Ends a token, and what was entered by it.
     pub async fn revoke_token(&mut self, name: &str) -> Result<Token, ClientError> {
         self.exchange(Route::of(Op::RevokeToken, name), Bytes::new()).await

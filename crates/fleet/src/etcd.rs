@@ -10,6 +10,7 @@ use etcd_client::{
     TxnOpResponse, TxnResponse, WatchClient,
 };
 use std::{
+    error::Error as _,
     path::Path,
     sync::{
         atomic::{AtomicU64, Ordering},
@@ -40,6 +41,14 @@ pub enum EtcdError {
         /// Its members.
         members: String,
         /// What was heard last.
+        what: String,
+    },
+    /// It refuses: who asks is not known to it, or may not do that. Nothing was done.
+    #[error("etcd ({members}) refuses: {what}; see --etcd-user, --etcd-password-file and --etcd-cert, and the role in docs/fleet.md")]
+    Refused {
+        /// Its members.
+        members: String,
+        /// What it said.
         what: String,
     },
     /// A file that is needed to ask it cannot be used.
@@ -84,6 +93,33 @@ impl Etcd {
         EtcdError::Silent { members: self.address.members.join(", "), what: what.to_string() }
     }
 
+    /// What follows from what etcd said, or from what kept it from being asked.
+    pub(crate) fn failed(&self, error: &etcd_client::Error) -> EtcdError {
+        /// Codes of gRPC: invalid argument, which a wrong password is, permission denied, unauthenticated.
+        const REFUSALS: [i32; 3] = [3, 7, 16];
+        match error {
+            etcd_client::Error::GRpcStatus(status) if REFUSALS.contains(&i32::from(status.code())) => {
+                EtcdError::Refused { members: self.address.members.join(", "), what: said(error) }
+            }
+            error => {
+                let said = said(error);
+                let may = self.may_refuse_certificate(&said);
+                self.silent(format_args!("{said}{may}"))
+            }
+        }
+    }
+
+    /// A hint, where a connection ended in a way in which it ends when etcd does not accept the certificate of its client: with TLS 1.3
+    /// that comes after the handshake, and often nothing but the end of the connection is heard of it.
+    fn may_refuse_certificate(&self, said: &str) -> &'static str {
+        let is_end = ["fatal alert", "broken pipe", "connection closed", "reset by peer"];
+        match &self.access.identity {
+            _ if !self.address.tls || !is_end.iter().any(|end| said.contains(end)) => "",
+            Some(_) => " (it may not accept this node's certificate for it: --etcd-cert, --etcd-key)",
+            None => " (it may ask its clients for a certificate: --etcd-cert, --etcd-key)",
+        }
+    }
+
     async fn client(&self) -> Result<Client, EtcdError> {
         if let Some(client) = &*self.client.read().unwrap_or_else(PoisonError::into_inner) {
             return Ok(client.clone());
@@ -93,7 +129,7 @@ impl Etcd {
             Client::connect(self.address.endpoints(), Some(options(&self.address, &self.access)?));
         let client = match timeout(TRY * 2, connecting).await {
             Ok(Ok(client)) => client,
-            Ok(Err(error)) => return Err(self.silent(error)),
+            Ok(Err(error)) => return Err(self.failed(&error)),
             Err(_) => return Err(self.silent("no connection")),
         };
         Ok(self.client.write().unwrap_or_else(PoisonError::into_inner).get_or_insert(client).clone())
@@ -114,7 +150,7 @@ impl Etcd {
     ) -> Result<T, EtcdError> {
         match timeout(TRY, asked).await {
             Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(error)) => Err(self.silent(error)),
+            Ok(Err(error)) => Err(self.failed(&error)),
             Err(_) => Err(self.silent(format_args!("nothing within {} ms", TRY.as_millis()))),
         }
     }
@@ -133,7 +169,7 @@ impl Etcd {
         // There may be many of them.
         match timeout(TRY * 10, kv.get(self.keys.prefix(), Some(options))).await {
             Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(error)) => Err(self.silent(error)),
+            Ok(Err(error)) => Err(self.failed(&error)),
             Err(_) => Err(self.silent("not all keys in time")),
         }
     }
@@ -170,6 +206,26 @@ impl Found {
     pub(crate) fn read<T: serde::de::DeserializeOwned>(&self) -> Option<T> {
         serde_json::from_slice(&self.value).ok()
     }
+}
+
+/// What etcd said, or what kept it from being asked, down to its cause: a certificate that is not believed says so there.
+fn said(error: &etcd_client::Error) -> String {
+    let (mut text, mut cause): (String, Option<&(dyn std::error::Error + 'static)>) = match error {
+        etcd_client::Error::GRpcStatus(status) => (status.message().to_owned(), status.source()),
+        etcd_client::Error::TransportError(error) => (error.to_string(), error.source()),
+        other => (other.to_string(), None),
+    };
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            if !text.is_empty() {
+                text.push_str(": ");
+            }
+            text.push_str(&more);
+        }
+        cause = error.source();
+    }
+    text
 }
 
 /// What the `or_else` of a transaction got, one for each of its operations.

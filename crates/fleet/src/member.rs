@@ -4,14 +4,14 @@ use crate::{
     address::{Access, Address},
     etcd::{Etcd, EtcdError, Found},
     names::Pending,
-    record::{Capacity, DrainRecord, Key, MemberRecord, NameRecord, NodeRecord},
+    record::{Capacity, DrainRecord, Key, MemberRecord, NameRecord, NodeRecord, PROTOCOL},
     view::{Change, NodeView, View},
 };
-use duramen_base::clock;
+use duramen_base::clock::{self, SinceBoot};
 use etcd_client::{Compare, CompareOp, EventType, PutOptions, Txn, TxnOp, WatchOptions};
 use std::{
     sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
-    time::{Duration, Instant},
+    time::Duration,
 };
 use tokio::{
     sync::{watch, Notify},
@@ -64,7 +64,7 @@ pub struct Settings {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Standing {
     /// It is registered, until then unless it renews that.
-    Member(Instant),
+    Member(SinceBoot),
     /// It is not, and why.
     Joining(String),
     /// The name is another home's.
@@ -77,8 +77,8 @@ pub(crate) struct Registration {
     /// The revision at which it was made: its number.
     pub(crate) number: i64,
     pub(crate) lease: i64,
-    /// FL-2: the fence.
-    pub(crate) until: Instant,
+    /// FL-2: the fence. The clock goes on while the machine is suspended.
+    pub(crate) until: SinceBoot,
 }
 
 /// What a node has room for, as it says when it is asked.
@@ -186,7 +186,7 @@ impl Fleet {
     pub fn standing(&self) -> Standing {
         let standing = self.standing.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match standing {
-            Standing::Member(until) if clock::now() >= until => {
+            Standing::Member(until) if clock::since_boot() >= until => {
                 Standing::Joining("its registration was not renewed: etcd did not answer".to_owned())
             }
             standing => standing,
@@ -196,7 +196,7 @@ impl Fleet {
     /// The registration, if it surely lasts now (FL-2).
     pub(crate) fn registration(&self) -> Option<Registration> {
         let registration = *self.registration.lock().unwrap_or_else(PoisonError::into_inner);
-        registration.filter(|registration| clock::now() < registration.until)
+        registration.filter(|registration| clock::since_boot() < registration.until)
     }
 
     /// What was seen of the fleet.
@@ -374,6 +374,7 @@ impl Fleet {
             version: self.settings.version.clone(),
             capacity: (self.measure)(),
             sessions: self.settings.sessions,
+            protocol: PROTOCOL,
         }
     }
 
@@ -381,7 +382,7 @@ impl Fleet {
         let Settings { node, home, starts, place, .. } = &self.settings;
         let key = |key| self.etcd.keys.key(key);
         let mut leases = self.etcd.leases().await?;
-        let sent = clock::now();
+        let sent = clock::since_boot();
         let ttl = i64::try_from(LEASE.as_secs()).unwrap_or(5);
         let lease = self.etcd.within(leases.grant(ttl, None)).await?.id();
         let until = sent + LEASE;
@@ -445,7 +446,7 @@ impl Fleet {
             if self.is_taken_away() {
                 return TAKEN_AWAY.to_owned();
             }
-            if clock::now() >= registration.until {
+            if clock::since_boot() >= registration.until {
                 return "its registration was not renewed in time: etcd did not answer".to_owned();
             }
             let opened = async {
@@ -464,7 +465,7 @@ impl Fleet {
                 if self.is_taken_away() {
                     return TAKEN_AWAY.to_owned();
                 }
-                let sent = clock::now();
+                let sent = clock::since_boot();
                 let renewed = async {
                     self.etcd.within(keeper.keep_alive()).await?;
                     self.etcd.within(answers.message()).await
@@ -530,7 +531,7 @@ impl Fleet {
             let message = match timeout(PROGRESS_EVERY, stream.message()).await {
                 Ok(Ok(Some(message))) => message,
                 Ok(Ok(None)) => return Err(self.etcd.silent("the watch ended")),
-                Ok(Err(error)) => return Err(self.etcd.silent(error)),
+                Ok(Err(error)) => return Err(self.etcd.failed(&error)),
                 Err(_) if heard.elapsed() > WATCH_SILENT => {
                     return Err(self.etcd.silent("the watch is silent"))
                 }

@@ -261,7 +261,19 @@ impl View {
     /// Where a registered node is reached.
     #[must_use]
     pub fn address(&self, node: &str) -> Option<String> {
-        Some(self.nodes.get(node)?.registration.as_ref()?.address.clone())
+        self.registration(node).map(|record| record.address.clone())
+    }
+
+    /// What a registered node says of itself.
+    #[must_use]
+    pub fn registration(&self, node: &str) -> Option<&NodeRecord> {
+        self.nodes.get(node)?.registration.as_ref()
+    }
+
+    /// Whether a node is registered.
+    #[must_use]
+    pub fn is_registered(&self, node: &str) -> bool {
+        self.registration(node).is_some()
     }
 
     fn state_of(&self, node: &Node) -> NodeState {

@@ -308,6 +308,7 @@ impl Api {
                 json(&self.doors.create_token(engine, self.fleet.as_deref(), call.read(body).await?).await?)
             }
             Op::RotateToken => json(&self.doors.rotate_token(engine, self.fleet.as_deref(), name).await?),
+            Op::RestoreToken => json(&self.doors.restore_token(engine, self.fleet.as_deref(), name).await?),
             Op::RevokeToken => json(&self.doors.revoke_token(engine, self.fleet.as_deref(), name).await?),
             Op::MakeConsoleLink => self.make_console_link(call.read(body).await?).await,
             Op::SignIn => self.sign_in(call, body).await,

@@ -19,6 +19,8 @@ mod peers;
 #[cfg(feature = "fleet")]
 mod placing;
 #[cfg(feature = "fleet")]
+mod protocol;
+#[cfg(feature = "fleet")]
 mod serving;
 #[cfg(feature = "fleet")]
 mod silence;
@@ -27,6 +29,8 @@ mod tokens;
 #[cfg(feature = "fleet")]
 mod who;
 
+#[cfg(feature = "fleet")]
+pub(crate) use connections::Said;
 #[cfg(not(feature = "fleet"))]
 pub(crate) use off::Peers;
 #[cfg(feature = "fleet")]

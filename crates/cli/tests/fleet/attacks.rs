@@ -89,7 +89,7 @@ fn who_is_no_node_is_served_nothing_and_hops_end() {
             assert!(answer.starts_with("HTTP/1.1 403"), "{path}: {answer}");
         }
         // FL-8: a token that the node does not know, and a header that names no caller.
-        for caller in ["token t-unknown", "token", "nobody", "", "owner token"] {
+        for caller in ["token t-unknown ci", "token", "nobody", "", "owner token"] {
             let answer =
                 ask(address(&bed, 1), "b", &good, "a", &get("/v1/branches/x", caller)).await.unwrap();
             assert!(answer.starts_with("HTTP/1.1 401"), "{caller}: {answer}");

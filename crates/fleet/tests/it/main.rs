@@ -4,3 +4,4 @@
 mod bed;
 mod member;
 mod names;
+mod secure;

@@ -62,6 +62,10 @@ impl Peers {
         match self.0 {}
     }
 
+    pub(crate) async fn restore_token(&self, _: &Tokens, _: &str) -> Result<Token, EngineError> {
+        match self.0 {}
+    }
+
     pub(crate) async fn revoke_token(
         &self,
         _: &Tokens,
