@@ -92,7 +92,9 @@ impl Op {
             Op::LabelGeneration | Op::GenerationDiff => OpenTo::Tokens(Least::Admin),
             // Figures name sources, and nothing else that is somebody's.
             Op::Metrics => OpenTo::AllSources(Least::Viewer),
-            Op::Status | Op::VerifyAudit | Op::AuditLog | Op::Nodes => OpenTo::AllSources(Least::Admin),
+            Op::Status | Op::VerifyAudit | Op::AuditLog | Op::Nodes | Op::Cluster | Op::NodeReport => {
+                OpenTo::AllSources(Least::Admin)
+            }
             // Imports read files, and reach servers, as the daemon; settings name what its servers run.
             Op::AddSource | Op::RemoveSource | Op::ChangeSettings | Op::RefreshSource => OpenTo::Machine,
             // What is attached is no source's.
@@ -155,6 +157,8 @@ impl Op {
                 | Op::SignIn
                 | Op::Status
                 | Op::Nodes
+                | Op::Cluster
+                | Op::NodeReport
                 | Op::Metrics
                 | Op::Sources
                 | Op::Source

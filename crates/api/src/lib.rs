@@ -7,6 +7,7 @@
 //! | [`data_diff`] | which rows of a branch differ |
 //! | [`token`], [`doors`], [`console`] | who may enter from elsewhere, where, and in a browser |
 //! | [`fleet`] | daemons on several machines that act as one |
+//! | [`cluster`] | what whoever operates them is told |
 //! | [`attachments`] | what is shown beside branches |
 //! | [`route`] | all requests, in one list |
 //! | [`access`] | to whom each of them is open |
@@ -52,6 +53,7 @@
 //! | `POST /v1/pairs` | a stream of `PairLine` lines |
 //! | `GET /v1/doors` | `DoorsView` |
 //! | `GET /v1/nodes`, `POST /v1/nodes/{name}/drain`, `DELETE /v1/nodes/{name}` | `FleetView`, `NodeChanged` |
+//! | `GET /v1/cluster`, `GET /v1/node` | `ClusterView`, `NodeReport` |
 //! | `GET`, `POST /v1/tokens` | `[Token]`, `NewToken` |
 //! | `POST /v1/tokens/{name}/rotate`, `DELETE /v1/tokens/{name}` | `NewToken`, `Token` |
 //! | `POST /v1/console/links` | `NewConsoleLink` |
@@ -83,6 +85,7 @@
 
 pub mod access;
 pub mod attachments;
+pub mod cluster;
 pub mod console;
 pub mod data_diff;
 pub mod doors;

@@ -70,7 +70,7 @@ impl std::fmt::Debug for Etcd {
 impl Etcd {
     pub(crate) fn new(address: Address, access: Access) -> Result<Arc<Etcd>, EtcdError> {
         // Looked at once, so that a file that is not there is told at the start.
-        options(&address, &access)?;
+        options(&address, &access, true)?;
         let keys = Keys::of(&address.fleet);
         Ok(Arc::new(Etcd { keys, address, access, client: RwLock::new(None), writes: AtomicU64::new(0) }))
     }
@@ -90,7 +90,7 @@ impl Etcd {
         }
         // With a user it asks for a token, which needs an answer; without, nothing is connected to yet.
         let connecting =
-            Client::connect(self.address.endpoints(), Some(options(&self.address, &self.access)?));
+            Client::connect(self.address.endpoints(), Some(options(&self.address, &self.access, true)?));
         let client = match timeout(TRY * 2, connecting).await {
             Ok(Ok(client)) => client,
             Ok(Err(error)) => return Err(self.silent(error)),
@@ -107,6 +107,24 @@ impl Etcd {
         Ok(self.client().await?.watch_client())
     }
 
+    /// A client of one member alone, which answers also without a leader.
+    pub(crate) async fn client_of(&self, member: usize) -> Result<Client, EtcdError> {
+        let endpoints = self.address.endpoints();
+        let endpoint = endpoints.get(member).ok_or_else(|| self.silent("there is no such member"))?;
+        let connecting = Client::connect([endpoint], Some(options(&self.address, &self.access, false)?));
+        self.within(connecting).await
+    }
+
+    /// Its members as the address has them, `HOST:PORT`.
+    pub(crate) fn members(&self) -> &[String] {
+        &self.address.members
+    }
+
+    /// The fleet that is meant.
+    pub(crate) fn fleet(&self) -> &str {
+        &self.address.fleet
+    }
+
     /// Has something done within [`TRY`].
     pub(crate) async fn within<T>(
         &self,
@@ -121,8 +139,13 @@ impl Etcd {
 
     /// The value of a key, linearizable.
     pub(crate) async fn get(&self, key: Key<'_>) -> Result<Option<Found>, EtcdError> {
+        self.get_at(self.keys.key(key)).await
+    }
+
+    /// The value of a key as etcd has it, linearizable.
+    pub(crate) async fn get_at(&self, key: String) -> Result<Option<Found>, EtcdError> {
         let mut kv = self.client().await?.kv_client();
-        let answer = self.within(kv.get(self.keys.key(key), None)).await?;
+        let answer = self.within(kv.get(key, None)).await?;
         Ok(answer.kvs().first().map(Found::of))
     }
 
@@ -181,13 +204,14 @@ pub(crate) fn gotten(answer: &TxnResponse) -> Vec<Option<Found>> {
     got.collect()
 }
 
-fn options(address: &Address, access: &Access) -> Result<ConnectOptions, EtcdError> {
+/// `led`: who is asked must have a leader.
+fn options(address: &Address, access: &Access, led: bool) -> Result<ConnectOptions, EtcdError> {
     let mut options = ConnectOptions::new()
         .with_connect_timeout(CONNECT)
         .with_keep_alive(PING, PONG)
         .with_keep_alive_while_idle(true)
         // A member that is cut off from the others is of no use, also for a watch.
-        .with_require_leader(true)
+        .with_require_leader(led)
         .with_auto_token_refresh(true);
     if let Some((user, file)) = &access.user {
         let password = file::read_plain(file, PASSWORD_MAX)

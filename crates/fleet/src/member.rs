@@ -5,6 +5,7 @@ use crate::{
     etcd::{Etcd, EtcdError, Found},
     names::Pending,
     record::{Capacity, DrainRecord, Key, MemberRecord, NameRecord, NodeRecord},
+    restore::RestoreMark,
     view::{Change, NodeView, View},
 };
 use duramen_base::clock;
@@ -239,6 +240,15 @@ impl Fleet {
         };
         let answer = self.etcd.txn(Txn::new().and_then([op])).await?;
         Ok(answer.header().map_or(0, etcd_client::ResponseHeader::revision))
+    }
+
+    /// A restore of a backup that was begun and not finished.
+    ///
+    /// # Errors
+    /// When etcd does not answer.
+    pub async fn unfinished_restore(&self) -> Result<Option<RestoreMark>, EtcdError> {
+        let found = self.etcd.get_at(self.etcd.keys.restore()).await?;
+        Ok(found.and_then(|found| found.read::<RestoreMark>()).filter(|mark| !mark.done))
     }
 
     /// Waits until everything up to a revision of etcd was seen, as long as `limit`; tells whether it was.

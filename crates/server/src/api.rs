@@ -376,6 +376,9 @@ impl Api {
             | Op::FunctionSchedules => self.functions(call).await,
             Op::Status => json(&engine.status()),
             Op::Nodes => json(&self.in_fleet()?.view()),
+            // In a fleet it has been answered on the way.
+            Op::Cluster => Err(fleet::no_fleet()),
+            Op::NodeReport => json(&self.in_fleet()?.report()),
             Op::VerifyAudit => json(&engine.verify_audit().await?),
             Op::Generations => json(&engine.generations(call.name)?),
             Op::VerifySource => json(&engine.verify_source(call.name).await?),

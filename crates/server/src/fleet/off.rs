@@ -12,6 +12,7 @@ use crate::{
 };
 use axum::body::Body;
 use duramen_api::{
+    cluster::NodeReport,
     fleet::FleetView,
     token::{CreateToken, NewToken, Token},
 };
@@ -43,6 +44,10 @@ impl Peers {
     }
 
     pub(crate) fn view(&self) -> FleetView {
+        match self.0 {}
+    }
+
+    pub(crate) fn report(&self) -> NodeReport {
         match self.0 {}
     }
 

@@ -55,6 +55,7 @@ impl Peers {
         let op = call.endpoint.op;
         let way = match op {
             Op::Branches => return Way::Answered(self.list(call, caller).await),
+            Op::Cluster => return Way::Answered(self.cluster(call, caller).await),
             Op::CreateBranch => self.create(call, caller, body).await,
             op if is_of_a_branch(op) => self.of_branch(call, caller, body).await,
             _ => return Way::Here(body, None),
