@@ -78,6 +78,7 @@
 //! | `GET /v1/attachments/{name}/instance?id=` | `FunctionDetail` |
 //! | `POST /v1/attachments/{name}/instance/control` | `ControlledFunction` |
 //! | `GET /v1/attachments/{name}/queues`, `schedules` | `[FunctionQueue]`, `[FunctionSchedule]` |
+//! | `GET /v1/attachments/{name}/shards` | `FunctionShards` |
 //! | `POST /v1/shutdown`, `/v1/handover` | `{"stopping": true}` |
 //!
 //! A refusal is a [`problem::Problem`] with a status of 400 or more.

@@ -4,7 +4,7 @@ use crate::{
     attachments::{
         functions::{
             ControlFunction, ControlledFunction, FunctionDetail, FunctionInstance, FunctionQueue,
-            FunctionSchedule, FunctionsOverview,
+            FunctionSchedule, FunctionShards, FunctionsOverview,
         },
         lab::{LabComparison, LabExperiments, LabHistory, LabReport, LabRuns},
         pack::{AccessFound, AccessPage, AccessWhy, PackView},
@@ -482,6 +482,8 @@ requests! {
     FunctionQueues: GET "/v1/attachments/{name}/queues", Nothing => List<FunctionQueue>;
     /// The schedules of durable functions in an attached database, with their next times.
     FunctionSchedules: GET "/v1/attachments/{name}/schedules", Nothing => List<FunctionSchedule>;
+    /// The databases that run durable functions together with an attached one: each asked by itself.
+    FunctionShards: GET "/v1/attachments/{name}/shards", Nothing => One<FunctionShards>;
     /// The nodes of the fleet that the daemon is in, as it sees them.
     Nodes: GET "/v1/nodes", Nothing => One<FleetView>;
     /// How the fleet is: every node that is registered and every member of etcd, each asked by itself.

@@ -12,6 +12,8 @@ mod figures;
 mod history;
 #[path = "fleet/lives.rs"]
 mod lives;
+#[path = "fleet/operate.rs"]
+mod operate;
 #[path = "fleet/sessions.rs"]
 mod sessions;
 #[path = "fleet/stalls.rs"]

@@ -2,9 +2,10 @@
 
 use crate::{
     address::{Access, Address},
+    figures::Figures,
     record::{Key, Keys},
 };
-use duramen_base::file;
+use duramen_base::{clock, file};
 use etcd_client::{
     Certificate, Client, ConnectOptions, GetOptions, GetResponse, Identity, LeaseClient, TlsOptions, Txn,
     TxnOpResponse, TxnResponse, WatchClient,
@@ -59,6 +60,7 @@ pub(crate) struct Etcd {
     access: Access,
     client: RwLock<Option<Client>>,
     writes: AtomicU64,
+    pub(crate) figures: Figures,
 }
 
 impl std::fmt::Debug for Etcd {
@@ -72,7 +74,14 @@ impl Etcd {
         // Looked at once, so that a file that is not there is told at the start.
         options(&address, &access, true)?;
         let keys = Keys::of(&address.fleet);
-        Ok(Arc::new(Etcd { keys, address, access, client: RwLock::new(None), writes: AtomicU64::new(0) }))
+        Ok(Arc::new(Etcd {
+            keys,
+            address,
+            access,
+            client: RwLock::new(None),
+            writes: AtomicU64::new(0),
+            figures: Figures::default(),
+        }))
     }
 
     /// How many transactions wrote to names, as far as they were answered.
@@ -130,7 +139,10 @@ impl Etcd {
         &self,
         asked: impl Future<Output = Result<T, etcd_client::Error>>,
     ) -> Result<T, EtcdError> {
-        match timeout(TRY, asked).await {
+        let begin = clock::now();
+        let answer = timeout(TRY, asked).await;
+        self.figures.asked(begin.elapsed(), matches!(answer, Ok(Ok(_))));
+        match answer {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(error)) => Err(self.silent(error)),
             Err(_) => Err(self.silent(format_args!("nothing within {} ms", TRY.as_millis()))),

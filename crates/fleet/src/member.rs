@@ -10,6 +10,7 @@ use crate::{
 };
 use duramen_base::clock;
 use etcd_client::{Compare, CompareOp, EventType, PutOptions, Txn, TxnOp, WatchOptions};
+use prometheus_client::registry::Registry;
 use std::{
     sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
     time::{Duration, Instant},
@@ -225,6 +226,17 @@ impl Fleet {
     #[must_use]
     pub fn writes(&self) -> u64 {
         self.etcd.writes()
+    }
+
+    /// How long its registration surely lasts, unless it is renewed (FL-2); nothing while it is not registered.
+    #[must_use]
+    pub fn fence_left(&self) -> Option<Duration> {
+        self.registration().map(|registration| registration.until.saturating_duration_since(clock::now()))
+    }
+
+    /// Has what is counted of etcd told with other figures.
+    pub fn register_metrics(&self, registry: &mut Registry) {
+        self.etcd.figures.register(registry);
     }
 
     /// Has a node give no more names, or ends that (FL-11). Tells the revision of etcd since when it is so: a view that has reached it

@@ -184,6 +184,7 @@ mod tests {
         Op::FunctionInstance,
         Op::FunctionQueues,
         Op::FunctionSchedules,
+        Op::FunctionShards,
     ];
 
     fn sorted(ops: &[&[Op]]) -> Vec<Op> {
@@ -228,7 +229,7 @@ mod tests {
             may_do(&visitor(Role::User, &[])),
             sorted(&[&OPEN, &OWN, &LISTS, &USE, &[Op::ExportBranch], &of_all])
         );
-        let fleet = [Op::Nodes, Op::Cluster, Op::NodeReport];
+        let fleet = [Op::Nodes, Op::Cluster, Op::NodeReport, Op::DrainNode];
         let all =
             [&[Op::Status, Op::VerifyAudit, Op::AuditLog, Op::ControlFunction], fleet.as_slice()].concat();
         assert_eq!(

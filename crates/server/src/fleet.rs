@@ -11,6 +11,8 @@ mod connections;
 #[cfg(feature = "fleet")]
 mod list;
 #[cfg(feature = "fleet")]
+mod metrics;
+#[cfg(feature = "fleet")]
 mod nodes;
 #[cfg(not(feature = "fleet"))]
 mod off;

@@ -107,7 +107,7 @@ pub(crate) async fn ask(context: &Context, asks: &Asks) -> Result<Asked, Failure
     #[cfg(feature = "engines")]
     let fleet_too = asks.only != Some(Only::Functions);
     #[cfg(not(feature = "engines"))]
-    let fleet_too = true;
+    let fleet_too = matches!(asks.only, None | Some(Only::Fleet));
     #[cfg(feature = "engines")]
     if !fleet_too && !others {
         let message = "no shard is named; pass --url postgres://ROLE@HOST/DATABASE, or set DURAMEN_FN_URL";

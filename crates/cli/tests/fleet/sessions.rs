@@ -10,7 +10,7 @@ use tokio::{
 };
 use tokio_postgres::{Client, NoTls};
 
-async fn token(bed: &Bed, node: &str, name: &str, role: Role) -> NewToken {
+pub(crate) async fn token(bed: &Bed, node: &str, name: &str, role: Role) -> NewToken {
     let wanted = CreateToken { name: name.to_owned(), role, ..CreateToken::default() };
     let made = bed.node(node).connect().await.create_token(&wanted).await.expect("a token");
     for node in &bed.nodes {
@@ -22,7 +22,7 @@ async fn token(bed: &Bed, node: &str, name: &str, role: Role) -> NewToken {
     made
 }
 
-async fn enter(
+pub(crate) async fn enter(
     bed: &Bed,
     number: usize,
     token: &NewToken,
@@ -37,7 +37,7 @@ async fn enter(
 }
 
 /// The same, once the node knows the token.
-async fn enter_soon(bed: &Bed, number: usize, token: &NewToken, database: &str) -> Client {
+pub(crate) async fn enter_soon(bed: &Bed, number: usize, token: &NewToken, database: &str) -> Client {
     let mut client = None;
     until("it is let in", async || {
         client = enter(bed, number, token, database).await.ok();

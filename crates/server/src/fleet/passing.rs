@@ -255,7 +255,9 @@ impl Peers {
         let Some(address) = self.fleet.view().address(node) else {
             return Err(unreachable(node, "not registered", "its registration has ended"));
         };
-        self.connections.session(node, &address).await
+        let session = self.connections.session(node, &address).await;
+        self.hops.session(session.is_ok());
+        session
     }
 
     /// Has a node answer.
@@ -296,14 +298,16 @@ impl Peers {
         if !who::write(caller, headers) {
             return Err(Refusal::unauthenticated());
         }
-        tokio::select! {
+        let response = tokio::select! {
             response = self.connections.send(node, &address, request) => response,
             () = gone(&self.fleet, node) => {
                 self.connections.forget(node);
                 let what = "it went away before it answered: whether it did what it was asked is unknown";
                 Err(unreachable(node, &address, what))
             }
-        }
+        };
+        self.hops.passed(call.endpoint.op, response.is_ok());
+        response
     }
 }
 
