@@ -163,7 +163,7 @@ mod tests {
     ];
 
     /// What is attached holds: for tokens for all sources.
-    const HELD: [Op; 20] = [
+    const HELD: [Op; 21] = [
         Op::LabRuns,
         Op::LabRun,
         Op::LabSeries,
