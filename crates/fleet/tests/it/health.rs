@@ -1,6 +1,7 @@
 //! How etcd is, as a node sees it.
 
 use crate::bed::{until, Bed};
+use etcd_client::{AlarmAction, AlarmType};
 use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -47,4 +48,24 @@ async fn a_member_that_the_address_does_not_have_is_told() {
     assert_eq!((health.voting, health.present, health.members.len()), (3, 2, 3), "{health:?}");
     let last = health.members.last().unwrap();
     assert_eq!((last.address.as_deref(), last.name.as_deref()), (None, Some("e2")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_alarm_is_told_by_the_members() {
+    let bed = Bed::new(1).await;
+    let a = bed.node("a").await;
+    let mut client = bed.client().await;
+    client.alarm(AlarmAction::Activate, AlarmType::Nospace, None).await.unwrap();
+    until("the alarm is told", async || {
+        let health = a.etcd_health().await;
+        let said = health.members[0].said.clone();
+        said.is_some_and(|said| said.errors.iter().any(|error| error.contains("NOSPACE")))
+    })
+    .await;
+    client.alarm(AlarmAction::Deactivate, AlarmType::Nospace, None).await.unwrap();
+    until("it is over", async || {
+        let health = a.etcd_health().await;
+        health.members[0].said.as_ref().is_some_and(|said| said.errors.is_empty())
+    })
+    .await;
 }
