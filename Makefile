@@ -84,10 +84,10 @@ test-typescript: setup ## the TypeScript client and its fixtures for Vitest, aga
 	cd bindings/typescript && { test -d node_modules || npm ci --ignore-scripts --no-audit --no-fund; } && \
 		DURAMEN_PROGRAM=$(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/debug/duramen npm test
 
-test-web: setup web ## the console in a browser, against a daemon with real branches (root, Debian's chromium; PICTURES=1: those of docs, too; BRANCHES=2900, INSTANCES=100000)
+test-web: setup web ## the console in a browser, against a daemon with real branches (root, Debian's chromium; PICTURES=1: those of docs, too; BRANCHES=2900, INSTANCES=100000, FLEET=1: nodes of a fleet, too, with etcd and protoc)
 	scripts/setup-clients browser
-	$(CARGO) build -p duramen-cli
-	export PATH="$$(scripts/web --path):$$PATH" DURAMEN_PROGRAM=$(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/debug/duramen $(if $(PICTURES),DURAMEN_PICTURES=1) DURAMEN_BRANCHES=$(or $(BRANCHES),200) DURAMEN_INSTANCES=$(or $(INSTANCES),3000); \
+	$(if $(FLEET),export PROTOC=$$(scripts/setup-protoc); )$(CARGO) build -p duramen-cli $(if $(FLEET),--features fleet)
+	export PATH="$$(scripts/web --path):$$PATH" DURAMEN_PROGRAM=$(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/debug/duramen $(if $(PICTURES),DURAMEN_PICTURES=1) $(if $(FLEET),DURAMEN_ETCD=$$(command -v etcd || ls $$(scripts/setup --print-home)/packages/etcd-*/usr/bin/etcd | tail -n 1)) DURAMEN_BRANCHES=$(or $(BRANCHES),200) DURAMEN_INSTANCES=$(or $(INSTANCES),3000); \
 		cd web && $$DURAMEN_PROGRAM openapi | node generate.js | diff - src/api/schema.ts && npm test
 
 bench-web: setup web release ## how soon the console's first view is there, by Lighthouse (root, Debian's chromium; fetches packages)
@@ -127,8 +127,8 @@ test-cluster: setup-cluster ## drills on a real cluster, etcd, Patroni and three
 
 test-fleet: setup-cluster ## three daemons that act as one by etcd: lints, tests, two minutes of kills, holds and partitions, figures (root, Go, protoc; SECONDS=1800)
 	export PROTOC=$$(scripts/setup-protoc); \
-	$(CARGO) clippy -p duramen-fleet -p duramen-server -p duramen-cli --all-targets --features duramen-cli/fleet -- -D warnings && \
-	$(CARGO) test -p duramen-fleet --features etcd && \
+	$(CARGO) clippy -p duramen-fleet -p duramen-operate -p duramen-server -p duramen-cli --all-targets --features duramen-cli/fleet -- -D warnings && \
+	$(CARGO) test -p duramen-fleet -p duramen-operate --features duramen-fleet/etcd,duramen-operate/fleet && \
 	$(CARGO) test -p duramen-server --features fleet --lib -- fleet shared && \
 	DURAMEN_FLEET_SECONDS=$(or $(SECONDS),120) RUST_TEST_THREADS=1 $(CARGO) test -p duramen-cli --features fleet --test fleet -- --nocapture
 

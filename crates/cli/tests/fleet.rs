@@ -18,6 +18,8 @@ mod hops;
 mod keys;
 #[path = "fleet/lives.rs"]
 mod lives;
+#[path = "fleet/operate.rs"]
+mod operate;
 #[path = "fleet/rolling.rs"]
 mod rolling;
 #[path = "fleet/sessions.rs"]

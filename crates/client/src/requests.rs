@@ -17,6 +17,7 @@ use duramen_api::model::{
 };
 use duramen_api::{
     attachments::{AddAttachment, Attachment},
+    cluster::ClusterView,
     console::{MakeConsoleLink, NewConsoleLink},
     data_diff::DataDiff,
     doors::DoorsView,
@@ -101,6 +102,11 @@ impl Connection {
     /// The nodes of the fleet that the daemon is in.
     pub async fn nodes(&mut self) -> Result<FleetView, ClientError> {
         self.exchange(Route::to(Op::Nodes), Bytes::new()).await
+    }
+
+    /// How the fleet is: every node and every member of etcd, each asked by itself.
+    pub async fn cluster(&mut self) -> Result<ClusterView, ClientError> {
+        self.exchange(Route::to(Op::Cluster), Bytes::new()).await
     }
 
     /// Has a node of the fleet take no new branches, or ends that.

@@ -2,9 +2,10 @@
 
 use crate::{
     address::{Access, Address},
+    figures::Figures,
     record::{Key, Keys},
 };
-use duramen_base::file;
+use duramen_base::{clock, file};
 use etcd_client::{
     Certificate, Client, ConnectOptions, GetOptions, GetResponse, Identity, LeaseClient, TlsOptions, Txn,
     TxnOpResponse, TxnResponse, WatchClient,
@@ -68,6 +69,7 @@ pub(crate) struct Etcd {
     access: Access,
     client: RwLock<Option<Client>>,
     writes: AtomicU64,
+    pub(crate) figures: Figures,
 }
 
 impl std::fmt::Debug for Etcd {
@@ -79,9 +81,16 @@ impl std::fmt::Debug for Etcd {
 impl Etcd {
     pub(crate) fn new(address: Address, access: Access) -> Result<Arc<Etcd>, EtcdError> {
         // Looked at once, so that a file that is not there is told at the start.
-        options(&address, &access)?;
+        options(&address, &access, true)?;
         let keys = Keys::of(&address.fleet);
-        Ok(Arc::new(Etcd { keys, address, access, client: RwLock::new(None), writes: AtomicU64::new(0) }))
+        Ok(Arc::new(Etcd {
+            keys,
+            address,
+            access,
+            client: RwLock::new(None),
+            writes: AtomicU64::new(0),
+            figures: Figures::default(),
+        }))
     }
 
     /// How many transactions wrote to names, as far as they were answered.
@@ -126,7 +135,7 @@ impl Etcd {
         }
         // With a user it asks for a token, which needs an answer; without, nothing is connected to yet.
         let connecting =
-            Client::connect(self.address.endpoints(), Some(options(&self.address, &self.access)?));
+            Client::connect(self.address.endpoints(), Some(options(&self.address, &self.access, true)?));
         let client = match timeout(TRY * 2, connecting).await {
             Ok(Ok(client)) => client,
             Ok(Err(error)) => return Err(self.failed(&error)),
@@ -143,12 +152,33 @@ impl Etcd {
         Ok(self.client().await?.watch_client())
     }
 
+    /// A client of one member alone, which answers also without a leader.
+    pub(crate) async fn client_of(&self, member: usize) -> Result<Client, EtcdError> {
+        let endpoints = self.address.endpoints();
+        let endpoint = endpoints.get(member).ok_or_else(|| self.silent("there is no such member"))?;
+        let connecting = Client::connect([endpoint], Some(options(&self.address, &self.access, false)?));
+        self.within(connecting).await
+    }
+
+    /// Its members as the address has them, `HOST:PORT`.
+    pub(crate) fn members(&self) -> &[String] {
+        &self.address.members
+    }
+
+    /// The fleet that is meant.
+    pub(crate) fn fleet(&self) -> &str {
+        &self.address.fleet
+    }
+
     /// Has something done within [`TRY`].
     pub(crate) async fn within<T>(
         &self,
         asked: impl Future<Output = Result<T, etcd_client::Error>>,
     ) -> Result<T, EtcdError> {
-        match timeout(TRY, asked).await {
+        let begin = clock::now();
+        let answer = timeout(TRY, asked).await;
+        self.figures.asked(begin.elapsed(), matches!(answer, Ok(Ok(_))));
+        match answer {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(error)) => Err(self.failed(&error)),
             Err(_) => Err(self.silent(format_args!("nothing within {} ms", TRY.as_millis()))),
@@ -157,8 +187,13 @@ impl Etcd {
 
     /// The value of a key, linearizable.
     pub(crate) async fn get(&self, key: Key<'_>) -> Result<Option<Found>, EtcdError> {
+        self.get_at(self.keys.key(key)).await
+    }
+
+    /// The value of a key as etcd has it, linearizable.
+    pub(crate) async fn get_at(&self, key: String) -> Result<Option<Found>, EtcdError> {
         let mut kv = self.client().await?.kv_client();
-        let answer = self.within(kv.get(self.keys.key(key), None)).await?;
+        let answer = self.within(kv.get(key, None)).await?;
         Ok(answer.kvs().first().map(Found::of))
     }
 
@@ -237,13 +272,14 @@ pub(crate) fn gotten(answer: &TxnResponse) -> Vec<Option<Found>> {
     got.collect()
 }
 
-fn options(address: &Address, access: &Access) -> Result<ConnectOptions, EtcdError> {
+/// `led`: who is asked must have a leader.
+fn options(address: &Address, access: &Access, led: bool) -> Result<ConnectOptions, EtcdError> {
     let mut options = ConnectOptions::new()
         .with_connect_timeout(CONNECT)
         .with_keep_alive(PING, PONG)
         .with_keep_alive_while_idle(true)
         // A member that is cut off from the others is of no use, also for a watch.
-        .with_require_leader(true)
+        .with_require_leader(led)
         .with_auto_token_refresh(true);
     if let Some((user, file)) = &access.user {
         let password = file::read_plain(file, PASSWORD_MAX)

@@ -9,6 +9,10 @@
 //! | `member` | being a node: registered, fenced, drained |
 //! | `names` | names: claimed, confirmed, freed, reconciled |
 //! | `tokens` | tokens of the fleet |
+//! | `health` | how etcd's members are |
+//! | `agreed` | all that is agreed on, copied out of etcd at one revision |
+//! | `restore` | and put back into an etcd that lost it |
+//! | `figures` | what is counted of etcd |
 //! | `authority` | the certificates by which nodes know one another |
 //!
 //! How it works, and what it promises, is in `docs/design/fleet.md`; the invariants FL-1 to FL-13 that comments and tests name are
@@ -17,10 +21,14 @@
 #![deny(rustdoc::broken_intra_doc_links)]
 
 pub mod address;
+pub mod agreed;
 pub mod authority;
 pub mod etcd;
+mod figures;
+pub mod health;
 pub mod member;
 pub mod names;
 pub mod record;
+pub mod restore;
 pub mod tokens;
 pub mod view;

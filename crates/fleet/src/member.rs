@@ -5,10 +5,12 @@ use crate::{
     etcd::{Etcd, EtcdError, Found},
     names::Pending,
     record::{Capacity, DrainRecord, Key, MemberRecord, NameRecord, NodeRecord, PROTOCOL},
+    restore::RestoreMark,
     view::{Change, NodeView, View},
 };
 use duramen_base::clock::{self, SinceBoot};
 use etcd_client::{Compare, CompareOp, EventType, PutOptions, Txn, TxnOp, WatchOptions};
+use prometheus_client::registry::Registry;
 use std::{
     sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
     time::Duration,
@@ -226,6 +228,17 @@ impl Fleet {
         self.etcd.writes()
     }
 
+    /// How long its registration surely lasts, unless it is renewed (FL-2); nothing while it is not registered.
+    #[must_use]
+    pub fn fence_left(&self) -> Option<Duration> {
+        self.registration().map(|registration| registration.until.saturating_duration_since(clock::now()))
+    }
+
+    /// Has what is counted of etcd told with other figures.
+    pub fn register_metrics(&self, registry: &mut Registry) {
+        self.etcd.figures.register(registry);
+    }
+
     /// Has a node give no more names, or ends that (FL-11). Tells the revision of etcd since when it is so: a view that has reached it
     /// has all names that the node was given before.
     ///
@@ -239,6 +252,15 @@ impl Fleet {
         };
         let answer = self.etcd.txn(Txn::new().and_then([op])).await?;
         Ok(answer.header().map_or(0, etcd_client::ResponseHeader::revision))
+    }
+
+    /// A restore of a backup that was begun and not finished.
+    ///
+    /// # Errors
+    /// When etcd does not answer.
+    pub async fn unfinished_restore(&self) -> Result<Option<RestoreMark>, EtcdError> {
+        let found = self.etcd.get_at(self.etcd.keys.restore()).await?;
+        Ok(found.and_then(|found| found.read::<RestoreMark>()).filter(|mark| !mark.done))
     }
 
     /// Waits until everything up to a revision of etcd was seen, as long as `limit`; tells whether it was.

@@ -373,14 +373,18 @@ impl Fleet {
     }
 
     pub(crate) async fn free_pending(&self) {
+        // Whether something that waits was tried already, or could not be.
+        let mut is_late = false;
         loop {
             let ended: Vec<_> = self.pending.state().ended.iter().take(AT_A_TIME).cloned().collect();
             if ended.is_empty() {
+                is_late = false;
                 self.pending.more.notified().await;
                 continue;
             }
             // FL-12: another home may be the node by now, or another process of a copy of this one.
             let Some(registration) = self.registration() else {
+                is_late = true;
                 sleep(PAUSE).await;
                 continue;
             };
@@ -401,6 +405,9 @@ impl Fleet {
                         failed = true;
                     }
                     Ok(true) => {
+                        if is_late {
+                            self.etcd.figures.freed_late();
+                        }
                         let mut state = self.pending.state();
                         let (freed, now) = ((name, id), clock::now());
                         state.ended.remove(&freed);
@@ -416,6 +423,7 @@ impl Fleet {
                 }
             }
             if failed {
+                is_late = true;
                 sleep(PAUSE).await;
             }
         }

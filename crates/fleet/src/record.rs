@@ -40,6 +40,12 @@ impl Keys {
         &self.prefix
     }
 
+    /// Where it stands that a backup is being restored, or was. Nodes do not read it.
+    #[must_use]
+    pub fn restore(&self) -> String {
+        format!("{}restore", self.prefix)
+    }
+
     /// A key as etcd has it.
     ///
     /// # Examples

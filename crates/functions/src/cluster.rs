@@ -9,12 +9,16 @@
 //! - [`ClusterWorker`] runs a worker for each shard.
 
 mod clients;
+mod copy;
+mod health;
 mod list;
 mod member;
 mod metrics;
 mod worker;
 
 pub use clients::Clients;
+pub use copy::{ListRestored, ShardList};
+pub use health::{Health, Replication, Says, Standby, HEALTH_WITHIN};
 pub use list::{Cluster, Counts, Shard, ShardState, Standing};
 pub use worker::{ClusterMonitor, ClusterWorker};
 
@@ -71,6 +75,14 @@ pub enum ClusterError {
         number: u16,
         /// The version.
         version: i64,
+    },
+    /// A list that was kept is another cluster's.
+    #[error("the list is of the cluster {of}, and this is {cluster}")]
+    Foreign {
+        /// Whose it is.
+        of: String,
+        /// The cluster that was asked.
+        cluster: String,
     },
     /// The same database was named twice.
     #[error("{first} and {second} are the same database: a shard is a database of its own")]

@@ -5,9 +5,13 @@
 #[cfg(feature = "fleet")]
 mod agreeing;
 #[cfg(feature = "fleet")]
+mod cluster;
+#[cfg(feature = "fleet")]
 mod connections;
 #[cfg(feature = "fleet")]
 mod list;
+#[cfg(feature = "fleet")]
+mod metrics;
 #[cfg(feature = "fleet")]
 mod nodes;
 #[cfg(not(feature = "fleet"))]
@@ -64,9 +68,10 @@ pub(crate) enum Way {
     Answered(Answer),
 }
 
-/// Whether a request may come from another node: those about branches, but for the way in by a socket of the machine.
+/// Whether a request may come from another node: those about branches, but for the way in by a socket of the machine, and what a node
+/// says of itself.
 pub(crate) fn may_hop(op: Op) -> bool {
-    is_of_a_branch(op) || matches!(op, Op::CreateBranch | Op::Branches)
+    is_of_a_branch(op) || matches!(op, Op::CreateBranch | Op::Branches | Op::NodeReport)
 }
 
 /// Whether a request is about the branch that it names.

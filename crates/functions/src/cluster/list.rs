@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tokio::task::JoinSet;
 use tokio_postgres::types::Type;
@@ -17,7 +17,7 @@ use duramen_postgres::connection::Target;
 const DECISIONS_MAX: usize = 5;
 
 /// Whether a shard takes new instances.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ShardState {
     /// It takes new instances.
@@ -54,7 +54,8 @@ impl fmt::Display for ShardState {
 }
 
 /// One database of a cluster.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Shard {
     /// Its number, which the ids of its instances have.
     #[serde(rename = "shard")]
@@ -125,7 +126,7 @@ impl Cluster {
         Cluster::known_to(&Member::own(target).await?, target).await
     }
 
-    async fn known_to(member: &Member, login: &Target) -> Result<Cluster, ClusterError> {
+    pub(super) async fn known_to(member: &Member, login: &Target) -> Result<Cluster, ClusterError> {
         let none = || ClusterError::None { target: login.describe() };
         let row =
             member.row("SELECT m.cluster::text, m.cluster_version, m.shard FROM df._meta m", &[]).await?;
@@ -336,7 +337,7 @@ impl Cluster {
     }
 
     /// What the other shards know that can be reached.
-    async fn elsewhere(&self) -> Vec<Cluster> {
+    pub(super) async fn elsewhere(&self) -> Vec<Cluster> {
         let mut asked = JoinSet::new();
         for shard in self.served().filter(|shard| shard.number != self.here) {
             let (target, number) = (self.target_of(shard), shard.number);
@@ -461,7 +462,13 @@ impl Cluster {
     /// The same cluster, as another list of it has it; it is reached as before.
     #[must_use]
     pub(super) fn with_list_of(self, read: Cluster) -> Cluster {
-        Cluster { version: read.version, shards: read.shards, ..self }
+        self.with_list(read.version, read.shards)
+    }
+
+    /// The same, with a list of this version.
+    #[must_use]
+    pub(super) fn with_list(self, version: i64, shards: Vec<Shard>) -> Cluster {
+        Cluster { version, shards, ..self }
     }
 
     /// Where a shard is, with the role and the password of this cluster's reader.
@@ -497,7 +504,7 @@ async fn join(member: &Member, id: &str, number: u16) -> Result<(), ClusterError
 }
 
 /// Puts a list in force at one shard; `decides`: it must be the next one there. Returns the version that is in force.
-async fn take(
+pub(super) async fn take(
     member: &Member,
     id: &str,
     number: u16,

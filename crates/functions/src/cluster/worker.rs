@@ -10,7 +10,7 @@ use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 
 use super::list::Cluster;
-use super::metrics::merged;
+use super::metrics::{merged, served};
 use super::ClusterError;
 use crate::worker::{Monitor, Options, Worker, MEMORY_MIN};
 use duramen_base::clock;
@@ -123,7 +123,9 @@ impl ClusterMonitor {
         }
         let mut texts = asked.join_all().await;
         texts.sort_by_key(|(number, _)| *number);
-        merged(&texts)
+        let mut text = merged(&texts);
+        text.push_str(&served(&self.shards()));
+        text
     }
 
     /// Which shards are served, and why those are not that are not: in the order of their numbers.

@@ -1,6 +1,7 @@
 //! Databases that are the shards of a cluster: what ids and lists say (SH-1 to SH-3), what stays on one shard (SH-4), draining (SH-5),
 //! copies (SH-6), and the worker of all shards (SH-7). The numbers are those of docs/design/shards.md.
 
+mod kept;
 mod stalls;
 mod workers;
 

@@ -12,10 +12,12 @@ use crate::{
 };
 use axum::body::Body;
 use duramen_api::{
+    cluster::NodeReport,
     fleet::FleetView,
     token::{CreateToken, NewToken, Token},
 };
 use duramen_branches::{Engine, EngineError};
+use prometheus_client::registry::Registry;
 use std::{convert::Infallible, sync::Arc};
 
 #[derive(Debug)]
@@ -43,6 +45,14 @@ impl Peers {
     }
 
     pub(crate) fn view(&self) -> FleetView {
+        match self.0 {}
+    }
+
+    pub(crate) fn report(&self) -> NodeReport {
+        match self.0 {}
+    }
+
+    pub(crate) fn register_metrics(self: &Arc<Peers>, _: &mut Registry) {
         match self.0 {}
     }
 

@@ -64,6 +64,7 @@ impl Peers {
         let op = call.endpoint.op;
         let way = match op {
             Op::Branches => return Way::Answered(self.list(call, caller).await),
+            Op::Cluster => return Way::Answered(self.cluster(call, caller).await),
             Op::CreateBranch => self.create(call, caller, body).await,
             op if is_of_a_branch(op) => self.of_branch(call, caller, body).await,
             _ => return Way::Here(body, None),
@@ -261,7 +262,9 @@ impl Peers {
         node: &str,
     ) -> Result<tokio_rustls::client::TlsStream<tokio::net::TcpStream>, Refusal> {
         let address = self.reached(node)?;
-        self.connections.session(node, &address).await
+        let session = self.connections.session(node, &address).await;
+        self.hops.session(session.is_ok());
+        session
     }
 
     /// Has a node answer.
@@ -300,7 +303,7 @@ impl Peers {
         if !who::write(caller, headers) {
             return Err(Refusal::unauthenticated());
         }
-        tokio::select! {
+        let response = tokio::select! {
             biased;
             response = self.connections.send(node, &address, request) => response,
             () = gone(&self.fleet, node) => {
@@ -308,7 +311,9 @@ impl Peers {
                 let what = "it went away before it answered: whether it did what it was asked is unknown";
                 Err(unreachable(node, &address, what))
             }
-        }
+        };
+        self.hops.passed(call.endpoint.op, response.is_ok());
+        response
     }
 }
 

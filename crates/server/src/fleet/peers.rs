@@ -3,6 +3,7 @@
 use super::{
     agreeing::{Agreeing, Holding},
     connections::Connections,
+    metrics::Hops,
     placing::Placed,
 };
 use crate::{
@@ -108,6 +109,7 @@ pub(crate) struct Peers {
     pub(super) tokens: Option<Arc<Tokens>>,
     pub(super) connections: Connections,
     pub(super) placed: Placed,
+    pub(super) hops: Hops,
     pub(super) trust: Trust,
     pub(super) unmasked_ok: bool,
     pub(super) router: Option<RouterHandle>,
@@ -224,6 +226,7 @@ fn open(
         tokens: doors.shared_tokens(),
         connections: Connections::new(&trust),
         placed: Placed::default(),
+        hops: Hops::default(),
         trust,
         unmasked_ok,
         router: router.clone(),

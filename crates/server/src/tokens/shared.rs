@@ -168,6 +168,12 @@ impl Tokens {
         self.end(name, true)
     }
 
+    /// Tokens that the fleet had, and has no more: id and name.
+    pub(crate) fn suspended(&self) -> Vec<(String, String)> {
+        let apart = self.apart();
+        apart.suspended.iter().map(|line| (line.token.id.clone(), line.token.name.clone())).collect()
+    }
+
     /// Tokens that were revoked here, which the fleet is to be told.
     pub(crate) fn to_tell(&self) -> Vec<Revoked> {
         self.apart().revoked.clone()
