@@ -362,6 +362,11 @@ impl NodeStore for ReaderNodes {
         Err(read_only())
     }
 
+    /// As of those that are written.
+    fn tells_sizes(&self) -> bool {
+        false
+    }
+
     fn stats(&self) -> NodeStoreStats {
         NodeStoreStats { bytes: size_of(&self.reader.manifest()) }
     }
