@@ -16,7 +16,7 @@ OUT ?= out
 # For workspaces of their own, which share it.
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 
-.PHONY: help setup build web web-if-possible test-web bench-web demo dist dist-arm test-dist test-client test-clients test-python test test-cgroups test-extensions test-majors test-otlp test-volumes check check-extra bench bench-router bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z peers-memory peers-functions soak fmt clean-home release bench-scale bench-changes bench-follow test-parquet test-s3 test-store-s3 bench-store-s3 test-typescript test-deploy setup-clients test-go bench-pytest bench-masking bench-series bench-history bench-memory bench-store-history bench-store-index test-native test-long setup-cluster test-cluster test-fleet demo-cluster soak-cluster test-hosts
+.PHONY: help setup build web web-if-possible test-web bench-web demo dist dist-arm test-dist test-client test-clients test-python test test-cgroups test-extensions test-majors test-otlp test-volumes check check-extra bench bench-router bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z peers-memory peers-functions soak fmt clean-home release bench-scale bench-changes bench-follow test-parquet test-s3 test-store-s3 test-store-azure bench-store-s3 test-typescript test-deploy setup-clients test-go bench-pytest bench-masking bench-series bench-history bench-memory bench-store-history bench-store-index test-native test-long setup-cluster test-cluster test-fleet demo-cluster soak-cluster test-hosts
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -173,6 +173,12 @@ test-store-s3: ## stores in object storage: the store's own suites in a bucket, 
 	$(CARGO) clippy -p duramen-store-s3 -p duramen-cli --all-targets --features duramen-store-s3/s3,duramen-cli/s3 -- -D warnings
 	$(CARGO) test -p duramen-store-s3 --features s3 --no-run
 	CARGO=$(CARGO) VERSITYGW=$(abspath $(OUT))/s3/versitygw scripts/test-store-s3
+
+test-store-azure: ## the same suites on what stands in for Azure Blob Storage, conditional puts first (needs Node 20; fetches Azurite)
+	@mkdir -p $(OUT)/s3
+	test -d $(OUT)/s3/azurite/node_modules/azurite || npm install --prefix $(OUT)/s3/azurite --ignore-scripts --no-audit --no-fund azurite@3.35.0
+	$(CARGO) test -p duramen-store-s3 --features s3 --no-run
+	CARGO=$(CARGO) AZURITE=$(abspath $(OUT))/s3/azurite/node_modules/azurite/dist/src/blob/main.js scripts/test-store-azure
 
 bench-store-s3: ## what a store in a bucket costs: commits, opening, requests (needs Go; MEGABYTES=10000 SECONDS=60)
 	$(STORE_S3)

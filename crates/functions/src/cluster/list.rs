@@ -16,6 +16,9 @@ use duramen_postgres::connection::Target;
 /// How often a change is decided anew that another one has overtaken.
 const DECISIONS_MAX: usize = 5;
 
+/// A list that is newer by more changes than this was not made by changing it, and is not heeded.
+const CHANGES_MAX: i64 = 1_000;
+
 /// Whether a shard takes new instances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -292,27 +295,71 @@ impl Cluster {
         Ok(())
     }
 
-    /// Decides on the next version of the list: from the one that shard 0 has, as often as another change overtakes it. If shard 0
-    /// has gone back (it was restored, or its standby had not been sent all), what another one knows is put in force there first.
+    /// Puts a list in force everywhere although shard 0 has an older one, or another: what the shard `number` has, if shard 0 has gone back
+    /// (it was restored, or its standby had not been sent all); with 0, what shard 0 has, whatever others say.
+    ///
+    /// # Errors
+    /// [`ClusterError`]; [`ClusterError::NotAhead`].
+    pub async fn believe(&self, number: u16) -> Result<Cluster, ClusterError> {
+        let (member, known) = self.decider().await?;
+        let others = known.elsewhere().await;
+        let (version, shards) = if number == 0 {
+            let heeded = others.iter().filter(|other| other.version <= known.version + CHANGES_MAX);
+            let newest = heeded.map(|other| other.version).max().unwrap_or(0);
+            (newest.max(known.version) + 1, known.shards.clone())
+        } else {
+            let other = others.into_iter().find(|other| other.here == number);
+            let other = other.ok_or(ClusterError::NoShard { number, version: known.version })?;
+            if other.version <= known.version || other.version > known.version + CHANGES_MAX {
+                return Err(ClusterError::NotAhead { number, version: other.version });
+            }
+            (other.version, other.shards)
+        };
+        let version = take(&member, &known.id, 0, version, &shards, false).await?;
+        let believed = Cluster { version, shards, ..known };
+        believed.spread().await;
+        Ok(Cluster { here: self.here, login: self.login.clone(), ..believed })
+    }
+
+    /// A session with shard 0, which decides on the list, and what it knows.
+    async fn decider(&self) -> Result<(Member, Cluster), ClusterError> {
+        let zero = self.shard(0).ok_or(ClusterError::NoShard { number: 0, version: self.version })?;
+        let target = self.target_of(zero)?;
+        let member = Member::own(&target).await?;
+        let known = Cluster::known_to(&member, &target).await?;
+        if (known.id.as_str(), known.here) != (self.id.as_str(), 0) {
+            return Err(ClusterError::Elsewhere { number: 0, target: target.describe() });
+        }
+        Ok((member, known))
+    }
+
+    /// Whether another list leads nowhere that this one does not lead to.
+    pub(super) fn has_places_of(&self, other: &Cluster) -> bool {
+        let known = |shard: &Shard| self.shard(shard.number).is_some_and(|known| known.place == shard.place);
+        other.id == self.id && other.served().all(known)
+    }
+
+    /// Decides on the next version of the list: from the one that shard 0 has, as often as another change overtakes it. What another
+    /// shard says is never put in force by itself: who owns that one could lead everybody anywhere.
     async fn decide(
         &self,
         change: impl AsyncFn(&Cluster) -> Result<Vec<Shard>, ClusterError>,
     ) -> Result<Cluster, ClusterError> {
-        let zero = self.shard(0).ok_or(ClusterError::NoShard { number: 0, version: self.version })?;
-        let target = self.target_of(zero)?;
         let mut tries = 0;
         loop {
-            let member = Member::own(&target).await?;
-            let mut known = Cluster::known_to(&member, &target).await?;
-            if (known.id.as_str(), known.here) != (self.id.as_str(), 0) {
-                return Err(ClusterError::Elsewhere { number: 0, target: target.describe() });
-            }
+            let (member, known) = self.decider().await?;
             for other in known.elsewhere().await {
-                if other.version > known.version {
-                    take(&member, &known.id, 0, other.version, &other.shards, false).await?;
-                    known = Cluster { shards: other.shards, version: other.version, ..known };
-                } else if other.version == known.version && other.shards != known.shards {
-                    return Err(ClusterError::Split { number: other.here, version: known.version });
+                let (number, version) = (other.here, other.version);
+                if version > known.version + CHANGES_MAX {
+                    tracing::error!(
+                        shard = number,
+                        version,
+                        "a shard has a list that cannot be: it is not heeded"
+                    );
+                } else if version > known.version {
+                    return Err(ClusterError::Ahead { number, version, known: known.version });
+                } else if version == known.version && other.shards != known.shards {
+                    return Err(ClusterError::Split { number, version });
                 }
             }
             let shards = change(&known).await?;
