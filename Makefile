@@ -16,10 +16,10 @@ OUT ?= out
 # For workspaces of their own, which share it.
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 
-.PHONY: help setup build web web-if-possible test-web bench-web demo dist dist-arm test-dist test-client test-clients test-python test test-cgroups test-extensions test-majors test-otlp test-volumes check check-extra bench bench-router bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z peers-memory peers-functions soak fmt clean-home release bench-scale bench-changes bench-follow test-parquet test-s3 test-store-s3 bench-store-s3 test-typescript test-deploy setup-clients test-go bench-pytest bench-masking bench-series bench-history bench-memory bench-store-history bench-store-index test-native test-long setup-cluster test-cluster test-fleet demo-cluster soak-cluster test-hosts
+.PHONY: help setup build web web-if-possible test-web bench-web demo dist dist-arm test-dist test-client test-clients test-python test test-cgroups test-extensions test-majors test-otlp test-volumes check check-extra bench bench-router bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z peers-memory peers-functions soak fmt clean-home release bench-scale bench-changes bench-follow test-parquet test-s3 test-store-s3 test-store-azure bench-store-s3 test-typescript test-deploy setup-clients test-go bench-pytest bench-masking bench-series bench-history bench-memory bench-store-history bench-store-index test-native test-long setup-cluster test-cluster test-fleet demo-cluster soak-cluster test-hosts
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 setup: ## install what is missing: system packages, PostgreSQL binaries, sample data
 	@scripts/setup
@@ -84,10 +84,10 @@ test-typescript: setup ## the TypeScript client and its fixtures for Vitest, aga
 	cd bindings/typescript && { test -d node_modules || npm ci --ignore-scripts --no-audit --no-fund; } && \
 		DURAMEN_PROGRAM=$(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/debug/duramen npm test
 
-test-web: setup web ## the console in a browser, against a daemon with real branches (root, Debian's chromium; PICTURES=1: those of docs, too; BRANCHES=2900, INSTANCES=100000)
+test-web: setup web ## the console in a browser, against a daemon with real branches (root, Debian's chromium; PICTURES=1: those of docs, too; BRANCHES=2900, INSTANCES=100000, FLEET=1: nodes of a fleet, too, with etcd and protoc)
 	scripts/setup-clients browser
-	$(CARGO) build -p duramen-cli
-	export PATH="$$(scripts/web --path):$$PATH" DURAMEN_PROGRAM=$(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/debug/duramen $(if $(PICTURES),DURAMEN_PICTURES=1) DURAMEN_BRANCHES=$(or $(BRANCHES),200) DURAMEN_INSTANCES=$(or $(INSTANCES),3000); \
+	$(if $(FLEET),export PROTOC=$$(scripts/setup-protoc); )$(CARGO) build -p duramen-cli $(if $(FLEET),--features fleet)
+	export PATH="$$(scripts/web --path):$$PATH" DURAMEN_PROGRAM=$(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/debug/duramen $(if $(PICTURES),DURAMEN_PICTURES=1) $(if $(FLEET),DURAMEN_ETCD=$$(command -v etcd || ls $$(scripts/setup --print-home)/packages/etcd-*/usr/bin/etcd | tail -n 1)) DURAMEN_BRANCHES=$(or $(BRANCHES),200) DURAMEN_INSTANCES=$(or $(INSTANCES),3000); \
 		cd web && $$DURAMEN_PROGRAM openapi | node generate.js | diff - src/api/schema.ts && npm test
 
 bench-web: setup web release ## how soon the console's first view is there, by Lighthouse (root, Debian's chromium; fetches packages)
@@ -127,8 +127,8 @@ test-cluster: setup-cluster ## drills on a real cluster, etcd, Patroni and three
 
 test-fleet: setup-cluster ## three daemons that act as one by etcd: lints, tests, two minutes of kills, holds and partitions, figures (root, Go, protoc; SECONDS=1800)
 	export PROTOC=$$(scripts/setup-protoc); \
-	$(CARGO) clippy -p duramen-fleet -p duramen-server -p duramen-cli --all-targets --features duramen-cli/fleet -- -D warnings && \
-	$(CARGO) test -p duramen-fleet --features etcd && \
+	$(CARGO) clippy -p duramen-fleet -p duramen-operate -p duramen-server -p duramen-cli --all-targets --features duramen-cli/fleet -- -D warnings && \
+	$(CARGO) test -p duramen-fleet -p duramen-operate --features duramen-fleet/etcd,duramen-operate/fleet && \
 	$(CARGO) test -p duramen-server --features fleet --lib -- fleet shared && \
 	DURAMEN_FLEET_SECONDS=$(or $(SECONDS),120) RUST_TEST_THREADS=1 $(CARGO) test -p duramen-cli --features fleet --test fleet -- --nocapture
 
@@ -173,6 +173,12 @@ test-store-s3: ## stores in object storage: the store's own suites in a bucket, 
 	$(CARGO) clippy -p duramen-store-s3 -p duramen-cli --all-targets --features duramen-store-s3/s3,duramen-cli/s3 -- -D warnings
 	$(CARGO) test -p duramen-store-s3 --features s3 --no-run
 	CARGO=$(CARGO) VERSITYGW=$(abspath $(OUT))/s3/versitygw scripts/test-store-s3
+
+test-store-azure: ## the same suites on what stands in for Azure Blob Storage, conditional puts first (needs Node 20; fetches Azurite)
+	@mkdir -p $(OUT)/s3
+	test -d $(OUT)/s3/azurite/node_modules/azurite || npm install --prefix $(OUT)/s3/azurite --ignore-scripts --no-audit --no-fund azurite@3.35.0
+	$(CARGO) test -p duramen-store-s3 --features s3 --no-run
+	CARGO=$(CARGO) AZURITE=$(abspath $(OUT))/s3/azurite/node_modules/azurite/dist/src/blob/main.js scripts/test-store-azure
 
 bench-store-s3: ## what a store in a bucket costs: commits, opening, requests (needs Go; MEGABYTES=10000 SECONDS=60)
 	$(STORE_S3)

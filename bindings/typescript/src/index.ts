@@ -28,6 +28,8 @@ export {
 } from "./errors.js";
 export { Result } from "./result.js";
 export type { Row, Statement } from "./result.js";
+export { Shard, Shards } from "./shards.js";
+export type { Found, Group, Missing, ShardPage, Wanted } from "./shards.js";
 
 /** Leases a branch of the daemon that the environment names (see {@link Client}). */
 export function branch(source?: string, options?: CreateOptions): Promise<Branch> {

@@ -92,7 +92,11 @@ impl Op {
             Op::LabelGeneration | Op::GenerationDiff => OpenTo::Tokens(Least::Admin),
             // Figures name sources, and nothing else that is somebody's.
             Op::Metrics => OpenTo::AllSources(Least::Viewer),
-            Op::Status | Op::VerifyAudit | Op::AuditLog | Op::Nodes => OpenTo::AllSources(Least::Admin),
+            Op::Status | Op::VerifyAudit | Op::AuditLog | Op::Nodes | Op::Cluster | Op::NodeReport => {
+                OpenTo::AllSources(Least::Admin)
+            }
+            // It ends nothing, and is taken back as easily.
+            Op::DrainNode => OpenTo::AllSources(Least::Admin),
             // Imports read files, and reach servers, as the daemon; settings name what its servers run.
             Op::AddSource | Op::RemoveSource | Op::ChangeSettings | Op::RefreshSource => OpenTo::Machine,
             // What is attached is no source's.
@@ -119,19 +123,20 @@ impl Op {
             | Op::FunctionInstances
             | Op::FunctionInstance
             | Op::FunctionQueues
-            | Op::FunctionSchedules => OpenTo::AllSources(Least::User),
+            | Op::FunctionSchedules
+            | Op::FunctionShards => OpenTo::AllSources(Least::User),
             Op::ControlFunction => OpenTo::AllSources(Least::Admin),
             // Who makes tokens, stops the daemon, or enters as an administrator, is on the machine.
             Op::Doors
             | Op::Tokens
             | Op::CreateToken
             | Op::RotateToken
+            | Op::RestoreToken
             | Op::RevokeToken
             | Op::MakeConsoleLink => OpenTo::Machine,
             Op::AdministratorUrl
             | Op::MakePair
             | Op::Shutdown
-            | Op::DrainNode
             | Op::ForgetNode
             | Op::HandOver
             | Op::MeasureCold
@@ -155,6 +160,8 @@ impl Op {
                 | Op::SignIn
                 | Op::Status
                 | Op::Nodes
+                | Op::Cluster
+                | Op::NodeReport
                 | Op::Metrics
                 | Op::Sources
                 | Op::Source

@@ -1,5 +1,6 @@
 //! What a daemon tells of the fleet that it is in.
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -97,6 +98,15 @@ pub struct FleetNode {
     pub kept_for_s: Option<u64>,
     /// How many names it has.
     pub names: u32,
+    /// When it was registered last, by its own clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registered_at: Option<Timestamp>,
+    /// Since when it takes no new branches, if it takes none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drains_since: Option<Timestamp>,
+    /// For how many seconds it has been seen without a registration, if it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gone_for_s: Option<u64>,
     /// Where other nodes reach it. This and what follows is absent while it is not registered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,

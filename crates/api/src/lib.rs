@@ -7,6 +7,7 @@
 //! | [`data_diff`] | which rows of a branch differ |
 //! | [`token`], [`doors`], [`console`] | who may enter from elsewhere, where, and in a browser |
 //! | [`fleet`] | daemons on several machines that act as one |
+//! | [`cluster`] | what whoever operates them is told |
 //! | [`attachments`] | what is shown beside branches |
 //! | [`route`] | all requests, in one list |
 //! | [`access`] | to whom each of them is open |
@@ -52,8 +53,9 @@
 //! | `POST /v1/pairs` | a stream of `PairLine` lines |
 //! | `GET /v1/doors` | `DoorsView` |
 //! | `GET /v1/nodes`, `POST /v1/nodes/{name}/drain`, `DELETE /v1/nodes/{name}` | `FleetView`, `NodeChanged` |
+//! | `GET /v1/cluster`, `GET /v1/node` | `ClusterView`, `NodeReport` |
 //! | `GET`, `POST /v1/tokens` | `[Token]`, `NewToken` |
-//! | `POST /v1/tokens/{name}/rotate`, `DELETE /v1/tokens/{name}` | `NewToken`, `Token` |
+//! | `POST /v1/tokens/{name}/rotate`, `POST .../restore`, `DELETE /v1/tokens/{name}` | `NewToken`, `Token`, `Token` |
 //! | `POST /v1/console/links` | `NewConsoleLink` |
 //! | `POST /v1/session`, `GET`, `DELETE` | nothing and a cookie, `SessionView`, nothing |
 //! | `GET`, `POST /v1/attachments`, `DELETE /v1/attachments/{name}` | `[Attachment]`, `Attachment` |
@@ -76,6 +78,7 @@
 //! | `GET /v1/attachments/{name}/instance?id=` | `FunctionDetail` |
 //! | `POST /v1/attachments/{name}/instance/control` | `ControlledFunction` |
 //! | `GET /v1/attachments/{name}/queues`, `schedules` | `[FunctionQueue]`, `[FunctionSchedule]` |
+//! | `GET /v1/attachments/{name}/shards` | `FunctionShards` |
 //! | `POST /v1/shutdown`, `/v1/handover` | `{"stopping": true}` |
 //!
 //! A refusal is a [`problem::Problem`] with a status of 400 or more.
@@ -83,6 +86,7 @@
 
 pub mod access;
 pub mod attachments;
+pub mod cluster;
 pub mod console;
 pub mod data_diff;
 pub mod doors;

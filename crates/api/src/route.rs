@@ -4,13 +4,14 @@ use crate::{
     attachments::{
         functions::{
             ControlFunction, ControlledFunction, FunctionDetail, FunctionInstance, FunctionQueue,
-            FunctionSchedule, FunctionsOverview,
+            FunctionSchedule, FunctionShards, FunctionsOverview,
         },
         lab::{LabComparison, LabExperiments, LabHistory, LabReport, LabRuns},
         pack::{AccessFound, AccessPage, AccessWhy, PackView},
         store::{StoreBranches, StoreContents, StoreDifference, StoreEntries, StoreEntry, StoreHistory},
         AddAttachment, Attachment,
     },
+    cluster::{ClusterView, NodeReport},
     console::{MakeConsoleLink, NewConsoleLink, SessionView, SignIn},
     data_diff::{DataDiff, DIFF_ROWS_MAX},
     doors::DoorsView,
@@ -422,6 +423,8 @@ requests! {
     CreateToken: POST "/v1/tokens", One<CreateToken> => One<NewToken>;
     /// Gives a token another secret, and ends what was entered with the old one.
     RotateToken: POST "/v1/tokens/{name}/rotate", Nothing => One<NewToken>;
+    /// Brings a token back that is suspended because its fleet has it no more, with the secret that it had.
+    RestoreToken: POST "/v1/tokens/{name}/restore", Nothing => One<Token>;
     /// Ends a token, and what was entered by it.
     RevokeToken: DELETE "/v1/tokens/{name}", Nothing => One<Token>;
     /// Makes a link that signs a browser in once, within 60 s.
@@ -481,8 +484,14 @@ requests! {
     FunctionQueues: GET "/v1/attachments/{name}/queues", Nothing => List<FunctionQueue>;
     /// The schedules of durable functions in an attached database, with their next times.
     FunctionSchedules: GET "/v1/attachments/{name}/schedules", Nothing => List<FunctionSchedule>;
+    /// The databases that run durable functions together with an attached one: each asked by itself.
+    FunctionShards: GET "/v1/attachments/{name}/shards", Nothing => One<FunctionShards>;
     /// The nodes of the fleet that the daemon is in, as it sees them.
     Nodes: GET "/v1/nodes", Nothing => One<FleetView>;
+    /// How the fleet is: every node that is registered and every member of etcd, each asked by itself.
+    Cluster: GET "/v1/cluster", Nothing => One<ClusterView>;
+    /// What the node of a fleet that is asked says of itself.
+    NodeReport: GET "/v1/node", Nothing => One<NodeReport>;
     /// Has a node of the fleet take no new branches, or ends that. What is there goes on.
     DrainNode: POST "/v1/nodes/{name}/drain", One<DrainNode> => One<NodeChanged>;
     /// Forgets a node of the fleet that is not there, so that another home can have its name, and its branches' names are free.

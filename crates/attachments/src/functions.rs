@@ -2,6 +2,7 @@
 //! once, and how it is told.
 
 use duramen_api::attachments::functions as told;
+use duramen_functions::cluster::Cluster;
 use duramen_functions::inspect::{
     Action, Count, Database, Instance, Listed, Node, Queue, Scheduled, Slot, Step, Value,
 };
@@ -13,6 +14,7 @@ use std::{
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+pub use duramen_functions::cluster::ClusterError;
 pub use duramen_functions::inspect::{Filter, InspectError};
 
 /// Sessions in one attached database at most.
@@ -42,6 +44,9 @@ pub enum FunctionsError {
     /// The database, or what it says.
     #[error(transparent)]
     Inspect(#[from] InspectError),
+    /// The list of its shards cannot be read.
+    #[error(transparent)]
+    Shards(#[from] ClusterError),
     /// It broke on this side.
     #[error("the answer from {name} was given up: {cause}")]
     Failed {
@@ -158,6 +163,24 @@ impl Sessions {
         Ok(found.into_iter().map(schedule).collect())
     }
 
+    /// The databases that run functions together with it. Each is asked by itself, with the rights of the URL, and has five seconds.
+    ///
+    /// # Errors
+    /// [`FunctionsError`].
+    pub async fn shards(&self, name: &str, url: &str) -> Result<told::FunctionShards, FunctionsError> {
+        let place = self.place(name, url).await?;
+        let url = url.to_owned();
+        let answer = tokio::spawn(async move {
+            let answer = shards(&url).await;
+            drop(place);
+            answer
+        });
+        match answer.await {
+            Ok(answer) => Ok(answer?),
+            Err(error) => Err(FunctionsError::Failed { name: name.to_owned(), cause: error.to_string() }),
+        }
+    }
+
     /// Does something with one instance.
     ///
     /// # Errors
@@ -220,6 +243,35 @@ impl Sessions {
             Ok(Err(_)) | Err(_) => Err(busy()),
         }
     }
+}
+
+async fn shards(url: &str) -> Result<told::FunctionShards, ClusterError> {
+    let cluster = match Cluster::read(url).await {
+        Ok(cluster) => cluster,
+        Err(ClusterError::None { .. } | ClusterError::Unlisted { .. }) => {
+            return Ok(told::FunctionShards { version: 0, here: None, shards: Vec::new() });
+        }
+        Err(error) => return Err(error),
+    };
+    let shards = cluster.health().await.into_iter().map(|health| told::FunctionShard {
+        shard: health.shard.number,
+        state: health.shard.state.to_string(),
+        place: health.shard.place,
+        has: health.says.map(|says| told::FunctionShardCounts {
+            version: says.counts.version,
+            pending: says.counts.pending,
+            running: says.counts.running,
+            workers: says.counts.workers,
+            oldest_s: says.oldest_s,
+            synchronous: says.replication.holds(),
+        }),
+        problem: health.problem,
+    });
+    Ok(told::FunctionShards {
+        version: cluster.version(),
+        here: Some(cluster.here()),
+        shards: shards.collect(),
+    })
 }
 
 /// What is to be done with an instance, once it is known to make sense.

@@ -164,7 +164,8 @@ pub fn history(store: &Store, branch: Option<&str>) -> Result<StoreHistory, Read
         at: time(state.time_ms),
         tags: state.tags,
         entries: state.entries,
-        bytes: state.bytes,
+        // A store in a folder knows them, and others are not attached.
+        bytes: state.bytes.unwrap_or(0),
     });
     let keep = history.keep.map(|keep| StoreKeep {
         every_ms: match keep.every {

@@ -4,8 +4,9 @@
 //! The invariants FL-1 to FL-6 that comments name are in `docs/design/fleet.md`.
 
 use crate::{
+    doors::Holder,
     engine::Engine,
-    error::EngineError,
+    error::{EngineError, LeaseError},
     model::BranchView,
     registry::{HeldName, Wanted},
     shared::Shared,
@@ -33,8 +34,19 @@ pub struct WantedName<'a> {
     pub id: &'a str,
     /// Its source, if the create said which.
     pub source: Option<&'a str>,
-    /// The id of the token by which it is created, and how many branches its holder may have.
-    pub holder: Option<(&'a str, u32)>,
+    /// The holder of the token by which it is created.
+    pub holder: Option<&'a Holder>,
+}
+
+/// The refusal of a create whose name somebody else has, wherever his branch is: whether it is there, and where, is not told.
+///
+/// # Examples
+/// ```
+/// assert_eq!(duramen_branches::name_taken("try").code, "name_clash");
+/// ```
+#[must_use]
+pub fn name_taken(name: &str) -> EngineError {
+    LeaseError::NameTaken { name: name.to_owned() }.into()
 }
 
 /// Who agrees on names beyond this machine.
@@ -133,7 +145,7 @@ impl Agreed {
             name: &name,
             id: &id,
             source: wanted.source.as_deref(),
-            holder: wanted.holder.as_ref().map(|holder| (holder.id.as_str(), holder.branches_max)),
+            holder: wanted.holder.as_ref(),
         };
         names.claim(claimed).await?;
         wanted.id = Some(id.clone());

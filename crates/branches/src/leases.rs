@@ -331,7 +331,8 @@ impl Shared {
 
     /// Ends the leases whose time is over.
     pub(crate) fn end_expired(&self) {
-        let now = clock::utc_now();
+        // A clock that is set forward ends nobody's branch.
+        let now = Timestamp::from_millisecond(clock::steady_unix_ms()).unwrap_or_else(|_| clock::utc_now());
         loop {
             let ended = match self.registry.end_expired(now) {
                 Ok(None) => return,

@@ -63,7 +63,7 @@ mod watch;
 
 use duramen_api::model;
 
-pub use agreed::{Names, Promised, Room, WantedName};
+pub use agreed::{name_taken, Names, Promised, Room, WantedName};
 pub use audit::{Events, LoggedEvent, NotAPosition, Position};
 pub use copies::{room_for_copy, CopyHead, LocalSource, WantedCopy};
 pub use data_diff::WantedDiff;

@@ -8,6 +8,7 @@ mod attachment;
 mod branch;
 #[cfg(feature = "engines")]
 mod change;
+mod cluster;
 #[cfg(feature = "engines")]
 mod config;
 #[cfg(feature = "engines")]
@@ -144,6 +145,9 @@ enum Command {
     /// Look after the nodes of a fleet: daemons on several machines that act as one
     #[command(subcommand, after_help = node::EXAMPLES)]
     Node(node::Node),
+    /// Operate several machines: how a fleet and the shards of durable functions are, and a backup of what they agree on
+    #[command(subcommand, after_help = cluster::EXAMPLES)]
+    Cluster(cluster::ClusterCommand),
     /// Have the console show functions, stores, packs and measurements, too
     #[command(subcommand, after_help = attachment::EXAMPLES)]
     Attachment(attachment::AttachmentCommand),
@@ -246,6 +250,7 @@ fn run(cli: Cli, json: bool, matches: &ArgMatches) -> Result<ExitCode, Failure> 
         Command::Change(change) => context.wait(change::run(&context, change)),
         Command::Token(command) => context.wait(token::run(&context, command)),
         Command::Node(command) => context.wait(node::run(&context, command)),
+        Command::Cluster(command) => context.wait(cluster::run(&context, command)),
         Command::Attachment(command) => context.wait(attachment::run(&context, command)),
         #[cfg(feature = "engines")]
         Command::Console(options) => context.wait(console::run(&context, options)),

@@ -192,7 +192,8 @@ fn list(context: &Context, view: &FleetView) -> Result<(), Failure> {
         return output::json(view);
     }
     let rows = view.nodes.iter().map(|node| row(view, node));
-    let heads = ["NODE", "STATE", "BRANCHES", "READY", "MEMORY FREE", "DISK FREE", "SOURCES", "ADDRESS"];
+    let heads =
+        ["NODE", "STATE", "BRANCHES", "READY", "MEMORY FREE", "DISK FREE", "SOURCES", "ADDRESS", "VERSION"];
     output::print(output::table(heads, rows));
     if let Some(problem) = &view.problem {
         output::line(format_args!("{} gives no names: {problem}", view.node));
@@ -206,7 +207,7 @@ fn list(context: &Context, view: &FleetView) -> Result<(), Failure> {
     Ok(())
 }
 
-fn row(view: &FleetView, node: &FleetNode) -> [String; 8] {
+fn row(view: &FleetView, node: &FleetNode) -> [String; 9] {
     let own = if node.name == view.node { " (this one)" } else { "" };
     let state = match node.kept_for_s {
         Some(left) => format!("{}, lost in {left} s", node.state),
@@ -224,5 +225,6 @@ fn row(view: &FleetView, node: &FleetNode) -> [String; 8] {
         or_none(size(node.disk_free)),
         node.sources.join(", "),
         or_none(node.address.clone()),
+        or_none(node.version.clone()),
     ]
 }

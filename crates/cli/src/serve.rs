@@ -1,6 +1,8 @@
 //! The daemon: `duramen serve` and `stop`.
 
 #[cfg(feature = "fleet")]
+pub(crate) mod etcd;
+#[cfg(feature = "fleet")]
 mod fleet;
 
 use crate::{

@@ -30,6 +30,9 @@ Examples:
 const ROTATE_EXAMPLES: &str = "\
 Examples:
   duramen token rotate ci         a new secret; sessions with the old one end";
+const RESTORE_EXAMPLES: &str = "\
+Examples:
+  duramen token restore ci        etcd lost its data, and the tokens of the fleet with it";
 const REVOKE_EXAMPLES: &str = "\
 Examples:
   duramen token revoke ci         its sessions end; its branches stay until their leases end";
@@ -45,6 +48,9 @@ pub(crate) enum TokenCommand {
     /// Give a token another secret, and end its sessions
     #[command(after_help = ROTATE_EXAMPLES)]
     Rotate(Name),
+    /// Bring back a token that its fleet has lost, with the secret that it had
+    #[command(after_help = RESTORE_EXAMPLES)]
+    Restore(Name),
     /// End a token, and its sessions
     #[command(after_help = REVOKE_EXAMPLES)]
     Revoke(Name),
@@ -126,6 +132,14 @@ pub(crate) async fn run(context: &Context, command: TokenCommand) -> Outcome {
         TokenCommand::Rotate(Name { name }) => {
             let made = connection.rotate_token(&name).await?;
             show_new(context, &made, &connection.doors().await?)
+        }
+        TokenCommand::Restore(Name { name }) => {
+            let token = connection.restore_token(&name).await?;
+            match context.json {
+                true => output::json(&token)?,
+                false => output::line(format_args!("restored {name}: it lets its holder in again")),
+            }
+            Ok(ExitCode::SUCCESS)
         }
         TokenCommand::Revoke(Name { name }) => {
             let token = connection.revoke_token(&name).await?;

@@ -6,16 +6,28 @@
 mod attacks;
 #[path = "fleet/bed.rs"]
 mod bed;
+#[path = "fleet/clocks.rs"]
+mod clocks;
 #[path = "fleet/copies.rs"]
 mod copies;
 #[path = "fleet/figures.rs"]
 mod figures;
 #[path = "fleet/history.rs"]
 mod history;
+#[path = "fleet/hops.rs"]
+mod hops;
+#[path = "fleet/keys.rs"]
+mod keys;
 #[path = "fleet/lives.rs"]
 mod lives;
+#[path = "fleet/operate.rs"]
+mod operate;
+#[path = "fleet/rolling.rs"]
+mod rolling;
 #[path = "fleet/sessions.rs"]
 mod sessions;
+#[path = "fleet/silent.rs"]
+mod silent;
 #[path = "fleet/stalls.rs"]
 mod stalls;
 #[path = "fleet/storm.rs"]

@@ -17,6 +17,7 @@ use duramen_api::model::{
 };
 use duramen_api::{
     attachments::{AddAttachment, Attachment},
+    cluster::ClusterView,
     console::{MakeConsoleLink, NewConsoleLink},
     data_diff::DataDiff,
     doors::DoorsView,
@@ -103,6 +104,11 @@ impl Connection {
         self.exchange(Route::to(Op::Nodes), Bytes::new()).await
     }
 
+    /// How the fleet is: every node and every member of etcd, each asked by itself.
+    pub async fn cluster(&mut self) -> Result<ClusterView, ClientError> {
+        self.exchange(Route::to(Op::Cluster), Bytes::new()).await
+    }
+
     /// Has a node of the fleet take no new branches, or ends that.
     pub async fn drain_node(&mut self, name: &str, drains: bool) -> Result<NodeChanged, ClientError> {
         self.post(Route::of(Op::DrainNode, name), &DrainNode { drains }).await
@@ -146,6 +152,11 @@ impl Connection {
     /// Gives a token another secret, and ends what was entered with the old one.
     pub async fn rotate_token(&mut self, name: &str) -> Result<NewToken, ClientError> {
         self.exchange(Route::of(Op::RotateToken, name), Bytes::new()).await
+    }
+
+    /// Brings a token back that is suspended because its fleet has it no more.
+    pub async fn restore_token(&mut self, name: &str) -> Result<Token, ClientError> {
+        self.exchange(Route::of(Op::RestoreToken, name), Bytes::new()).await
     }
 
     /// Ends a token, and what was entered by it.

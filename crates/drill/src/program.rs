@@ -150,7 +150,8 @@ impl Program {
             // It may be starting others while it is killed.
             self.signal(Signal::KILL);
             self.reap();
-            if self.processes().is_empty() {
+            // One that has ended and was not waited for yet would pass for one that runs, and not be started again.
+            if self.processes().is_empty() && !self.is_running() {
                 return Ok(());
             }
             if begin.elapsed() > GONE {

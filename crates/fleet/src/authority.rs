@@ -4,7 +4,7 @@
 use crate::address::is_name;
 use base64::{engine::general_purpose::STANDARD, Engine as _};
 use duramen_base::{clock, entropy, file};
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyPair, KeyUsagePurpose,
@@ -149,6 +149,7 @@ pub fn certify(authority: &Path, node: &str, out: &Path) -> Result<(), Authority
 pub struct Trust {
     server: Arc<ServerConfig>,
     client: Arc<ClientConfig>,
+    until: (Option<Timestamp>, Option<Timestamp>),
 }
 
 impl std::fmt::Debug for Trust {
@@ -171,6 +172,7 @@ impl Trust {
         if names.as_slice() != [host_name(node)] {
             return Err(AuthorityError::OtherNode { path, node: node.to_owned(), names: names.join(", ") });
         }
+        let until = (end_of(&certificate), end_of(&authority));
         let mut roots = RootCertStore::empty();
         roots.add(authority).map_err(|error| unfit(error.to_string()))?;
         let roots = Arc::new(roots);
@@ -197,7 +199,19 @@ impl Trust {
             .with_root_certificates(roots)
             .with_client_auth_cert(vec![certificate], key()?)
             .map_err(|error| unfit(error.to_string()))?;
-        Ok(Trust { server: Arc::new(server), client: Arc::new(client) })
+        Ok(Trust { server: Arc::new(server), client: Arc::new(client), until })
+    }
+
+    /// When the node's certificate ends, which is read anew when its daemon starts.
+    #[must_use]
+    pub fn certificate_until(&self) -> Option<Timestamp> {
+        self.until.0
+    }
+
+    /// When the authority's certificate ends.
+    #[must_use]
+    pub fn authority_until(&self) -> Option<Timestamp> {
+        self.until.1
     }
 
     /// What a node serves others with, by these protocols (ALPN).
@@ -273,6 +287,12 @@ fn subject(certificate: &[u8], dir: &Path) -> Result<String, AuthorityError> {
     }
 }
 
+fn end_of(certificate: &[u8]) -> Option<Timestamp> {
+    let certificate = Certificate::from_der(certificate).ok()?;
+    let end = certificate.tbs_certificate.validity.not_after.to_unix_duration().as_secs();
+    Timestamp::from_second(i64::try_from(end).ok()?).ok()
+}
+
 fn names_of(certificate: &[u8]) -> Vec<String> {
     let Ok(certificate) = Certificate::from_der(certificate) else { return Vec::new() };
     let Ok(Some((_, SubjectAltName(names)))) = certificate.tbs_certificate.get::<SubjectAltName>() else {
@@ -331,6 +351,12 @@ mod tests {
         certify(&at("two"), "a", &at("a2")).unwrap();
         let trust = Trust::open(&at("a"), "a").unwrap();
         assert_eq!(trust.server(&[b"x"]).alpn_protocols, [b"x".to_vec()]);
+        let days = |until: Option<Timestamp>| {
+            let left = until.unwrap().duration_since(clock::utc_now());
+            left.as_hours() / 24
+        };
+        assert!((NODE_DAYS - 2..=NODE_DAYS).contains(&days(trust.certificate_until())));
+        assert!((AUTHORITY_DAYS - 2..=AUTHORITY_DAYS).contains(&days(trust.authority_until())));
         assert!(matches!(Trust::open(&at("a"), "b"), Err(AuthorityError::OtherNode { .. })));
         // One of another fleet, and a key of another node.
         fs::copy(at("a2").join(CERTIFICATE), at("a").join(CERTIFICATE)).unwrap();

@@ -10,6 +10,10 @@
 //! | `names` | names: claimed, confirmed, freed, reconciled |
 //! | `tokens` | tokens of the fleet |
 //! | `sources` | definitions of sources, and the places of their copies |
+//! | `health` | how etcd's members are |
+//! | `agreed` | all that is agreed on, copied out of etcd at one revision |
+//! | `restore` | and put back into an etcd that lost it |
+//! | `figures` | what is counted of etcd |
 //! | `authority` | the certificates by which nodes know one another |
 //!
 //! How it works, and what it promises, is in `docs/design/fleet.md`; the invariants FL-1 to FL-20 that comments and tests name are
@@ -18,11 +22,15 @@
 #![deny(rustdoc::broken_intra_doc_links)]
 
 pub mod address;
+pub mod agreed;
 pub mod authority;
 pub mod etcd;
+mod figures;
+pub mod health;
 pub mod member;
 pub mod names;
 pub mod record;
+pub mod restore;
 pub mod sources;
 pub mod tokens;
 pub mod view;

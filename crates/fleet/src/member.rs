@@ -4,14 +4,16 @@ use crate::{
     address::{Access, Address},
     etcd::{Etcd, EtcdError, Found},
     names::Pending,
-    record::{Capacity, DrainRecord, Key, MemberRecord, NameRecord, NodeRecord},
+    record::{Capacity, DrainRecord, Key, MemberRecord, NameRecord, NodeRecord, PROTOCOL},
+    restore::RestoreMark,
     view::{Change, NodeView, View},
 };
-use duramen_base::clock;
+use duramen_base::clock::{self, SinceBoot};
 use etcd_client::{Compare, CompareOp, EventType, PutOptions, Txn, TxnOp, WatchOptions};
+use prometheus_client::registry::Registry;
 use std::{
     sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
-    time::{Duration, Instant},
+    time::Duration,
 };
 use tokio::{
     sync::{watch, Notify},
@@ -64,7 +66,7 @@ pub struct Settings {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Standing {
     /// It is registered, until then unless it renews that.
-    Member(Instant),
+    Member(SinceBoot),
     /// It is not, and why.
     Joining(String),
     /// The name is another home's.
@@ -77,8 +79,8 @@ pub(crate) struct Registration {
     /// The revision at which it was made: its number.
     pub(crate) number: i64,
     pub(crate) lease: i64,
-    /// FL-2: the fence.
-    pub(crate) until: Instant,
+    /// FL-2: the fence. The clock goes on while the machine is suspended.
+    pub(crate) until: SinceBoot,
 }
 
 /// What a node has room for, as it says when it is asked.
@@ -186,7 +188,7 @@ impl Fleet {
     pub fn standing(&self) -> Standing {
         let standing = self.standing.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match standing {
-            Standing::Member(until) if clock::now() >= until => {
+            Standing::Member(until) if clock::since_boot() >= until => {
                 Standing::Joining("its registration was not renewed: etcd did not answer".to_owned())
             }
             standing => standing,
@@ -196,7 +198,7 @@ impl Fleet {
     /// The registration, if it surely lasts now (FL-2).
     pub(crate) fn registration(&self) -> Option<Registration> {
         let registration = *self.registration.lock().unwrap_or_else(PoisonError::into_inner);
-        registration.filter(|registration| clock::now() < registration.until)
+        registration.filter(|registration| clock::since_boot() < registration.until)
     }
 
     /// What was seen of the fleet.
@@ -226,6 +228,17 @@ impl Fleet {
         self.etcd.writes()
     }
 
+    /// How long its registration surely lasts, unless it is renewed (FL-2); nothing while it is not registered.
+    #[must_use]
+    pub fn fence_left(&self) -> Option<Duration> {
+        self.registration().map(|registration| registration.until.saturating_duration_since(clock::now()))
+    }
+
+    /// Has what is counted of etcd told with other figures.
+    pub fn register_metrics(&self, registry: &mut Registry) {
+        self.etcd.figures.register(registry);
+    }
+
     /// Has a node give no more names, or ends that (FL-11). Tells the revision of etcd since when it is so: a view that has reached it
     /// has all names that the node was given before.
     ///
@@ -239,6 +252,15 @@ impl Fleet {
         };
         let answer = self.etcd.txn(Txn::new().and_then([op])).await?;
         Ok(answer.header().map_or(0, etcd_client::ResponseHeader::revision))
+    }
+
+    /// A restore of a backup that was begun and not finished.
+    ///
+    /// # Errors
+    /// When etcd does not answer.
+    pub async fn unfinished_restore(&self) -> Result<Option<RestoreMark>, EtcdError> {
+        let found = self.etcd.get_at(self.etcd.keys.restore()).await?;
+        Ok(found.and_then(|found| found.read::<RestoreMark>()).filter(|mark| !mark.done))
     }
 
     /// Waits until everything up to a revision of etcd was seen, as long as `limit`; tells whether it was.
@@ -374,6 +396,7 @@ impl Fleet {
             version: self.settings.version.clone(),
             capacity: (self.measure)(),
             sessions: self.settings.sessions,
+            protocol: PROTOCOL,
         }
     }
 
@@ -381,7 +404,7 @@ impl Fleet {
         let Settings { node, home, starts, place, .. } = &self.settings;
         let key = |key| self.etcd.keys.key(key);
         let mut leases = self.etcd.leases().await?;
-        let sent = clock::now();
+        let sent = clock::since_boot();
         let ttl = i64::try_from(LEASE.as_secs()).unwrap_or(5);
         let lease = self.etcd.within(leases.grant(ttl, None)).await?.id();
         let until = sent + LEASE;
@@ -445,7 +468,7 @@ impl Fleet {
             if self.is_taken_away() {
                 return TAKEN_AWAY.to_owned();
             }
-            if clock::now() >= registration.until {
+            if clock::since_boot() >= registration.until {
                 return "its registration was not renewed in time: etcd did not answer".to_owned();
             }
             let opened = async {
@@ -464,7 +487,7 @@ impl Fleet {
                 if self.is_taken_away() {
                     return TAKEN_AWAY.to_owned();
                 }
-                let sent = clock::now();
+                let sent = clock::since_boot();
                 let renewed = async {
                     self.etcd.within(keeper.keep_alive()).await?;
                     self.etcd.within(answers.message()).await
@@ -530,7 +553,7 @@ impl Fleet {
             let message = match timeout(PROGRESS_EVERY, stream.message()).await {
                 Ok(Ok(Some(message))) => message,
                 Ok(Ok(None)) => return Err(self.etcd.silent("the watch ended")),
-                Ok(Err(error)) => return Err(self.etcd.silent(error)),
+                Ok(Err(error)) => return Err(self.etcd.failed(&error)),
                 Err(_) if heard.elapsed() > WATCH_SILENT => {
                     return Err(self.etcd.silent("the watch is silent"))
                 }

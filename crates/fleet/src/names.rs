@@ -82,6 +82,11 @@ pub trait Holds: Send + Sync {
     /// All branches.
     fn all(&self) -> Vec<Local>;
 
+    /// Whether it holds the branch of that id now.
+    fn has(&self, id: &str) -> bool {
+        self.all().iter().any(|local| local.id == id)
+    }
+
     /// Gives a branch another name, because its own was given away (FL-3).
     ///
     /// # Errors
@@ -368,14 +373,18 @@ impl Fleet {
     }
 
     pub(crate) async fn free_pending(&self) {
+        // Whether something that waits was tried already, or could not be.
+        let mut is_late = false;
         loop {
             let ended: Vec<_> = self.pending.state().ended.iter().take(AT_A_TIME).cloned().collect();
             if ended.is_empty() {
+                is_late = false;
                 self.pending.more.notified().await;
                 continue;
             }
             // FL-12: another home may be the node by now, or another process of a copy of this one.
             let Some(registration) = self.registration() else {
+                is_late = true;
                 sleep(PAUSE).await;
                 continue;
             };
@@ -396,6 +405,9 @@ impl Fleet {
                         failed = true;
                     }
                     Ok(true) => {
+                        if is_late {
+                            self.etcd.figures.freed_late();
+                        }
                         let mut state = self.pending.state();
                         let (freed, now) = ((name, id), clock::now());
                         state.ended.remove(&freed);
@@ -411,6 +423,7 @@ impl Fleet {
                 }
             }
             if failed {
+                is_late = true;
                 sleep(PAUSE).await;
             }
         }
@@ -450,8 +463,10 @@ impl Fleet {
             if seen || making.contains(&branch.id) {
                 continue;
             }
-            match self.claim_again(branch, &held).await? {
+            match self.claim_again(branch, holds).await? {
                 Again::Own => {}
+                // It may have ended meanwhile, and its name freed before it was claimed again.
+                Again::Claimed if !holds.has(&branch.id) => self.ended(&branch.name, &branch.id),
                 Again::Claimed => done.claimed.push(branch.name.clone()),
                 Again::Other(has) => {
                     let other = other_name(&branch.name);
@@ -469,7 +484,7 @@ impl Fleet {
                         by = has.node,
                         "the name was given away while this node was lost: the branch has another one"
                     );
-                    self.claim_again(&Local { name: other.clone(), ..branch.clone() }, &held).await?;
+                    self.claim_again(&Local { name: other.clone(), ..branch.clone() }, holds).await?;
                     done.renamed.push((branch.name.clone(), other));
                 }
             }
@@ -478,9 +493,9 @@ impl Fleet {
     }
 
     /// Claims the name of a branch that this node already holds; a draining node may do so, too. If etcd was restored from an older
-    /// snapshot, it can have a claim by this node for a branch that no longer exists: that claim is replaced. `held` are the ids of
-    /// all branches here.
-    async fn claim_again(&self, branch: &Local, held: &HashSet<&str>) -> Result<Again, ClaimError> {
+    /// snapshot, it can have a claim by this node for a branch that no longer exists: that claim is replaced. One of a branch that was made
+    /// here since it was looked at what is held is not.
+    async fn claim_again(&self, branch: &Local, holds: &dyn Holds) -> Result<Again, ClaimError> {
         let Some(registration) = self.registration() else { return Err(self.not_member()) };
         let record = NameRecord {
             node: self.settings.node.clone(),
@@ -510,11 +525,12 @@ impl Fleet {
             }
             over = match found.map(|found| (found.modified, found.read::<NameRecord>())) {
                 Some((_, Some(has))) if has.id == branch.id => return Ok(Again::Own),
-                Some((modified, Some(has)))
-                    if has.node == record.node
-                        && !held.contains(has.id.as_str())
-                        && !self.pending.state().making.contains_key(&has.id) =>
-                {
+                Some((modified, Some(has))) if has.node == record.node => {
+                    // In this order: what is made no more is held, if it was not given back.
+                    let is_making = self.pending.state().making.contains_key(&has.id);
+                    if is_making || holds.has(&has.id) || !holds.has(&branch.id) {
+                        return Ok(Again::Own);
+                    }
                     Compare::mod_revision(key.clone(), CompareOp::Equal, modified)
                 }
                 Some((_, Some(has))) => return Ok(Again::Other(has)),

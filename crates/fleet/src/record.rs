@@ -3,6 +3,9 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+/// The number of the protocol that nodes speak with one another. It changes when two versions would misunderstand each other.
+pub const PROTOCOL: u32 = 1;
+
 /// The keys of one fleet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Keys {
@@ -37,6 +40,12 @@ impl Keys {
     #[must_use]
     pub fn prefix(&self) -> &str {
         &self.prefix
+    }
+
+    /// Where it stands that a backup is being restored, or was. Nodes do not read it.
+    #[must_use]
+    pub fn restore(&self) -> String {
+        format!("{}restore", self.prefix)
     }
 
     /// A key as etcd has it.
@@ -90,6 +99,13 @@ pub struct NodeRecord {
     /// Whether it serves sessions of PostgreSQL clients that others pass on.
     #[serde(default)]
     pub sessions: bool,
+    /// The protocol that it speaks with other nodes. The first versions did not say so.
+    #[serde(default = "first_protocol")]
+    pub protocol: u32,
+}
+
+fn first_protocol() -> u32 {
+    1
 }
 
 /// What a node has room for.

@@ -4,6 +4,7 @@
 
 use crate::record::{DrainRecord, Key, MemberRecord, NameRecord, NodeRecord, SourceRecord};
 use duramen_base::clock;
+use jiff::Timestamp;
 use serde::{de::DeserializeOwned, Serialize};
 use std::{
     collections::{BTreeMap, HashMap},
@@ -48,6 +49,12 @@ pub struct NodeView {
     pub kept_for: Option<Duration>,
     /// How many names it has.
     pub names: usize,
+    /// When it was registered last, by its own clock.
+    pub registered_at: Option<Timestamp>,
+    /// Since when it drains, if it does.
+    pub drains_since: Option<Timestamp>,
+    /// For how long it has been seen without a registration, if it has none.
+    pub gone_for: Option<Duration>,
 }
 
 /// A name as it is seen.
@@ -252,6 +259,9 @@ impl View {
                 .map(|gone| self.grace.saturating_sub(gone.elapsed()))
                 .filter(|left| !left.is_zero()),
             names: counts.get(name.as_str()).copied().unwrap_or(0),
+            registered_at: node.member.as_ref().map(|(member, _)| member.registered_at),
+            drains_since: node.drain.as_ref().map(|drain| drain.since),
+            gone_for: node.gone.map(|gone| gone.elapsed()),
         };
         self.nodes.iter().map(view).collect()
     }
@@ -281,7 +291,19 @@ impl View {
     /// Where a registered node is reached.
     #[must_use]
     pub fn address(&self, node: &str) -> Option<String> {
-        Some(self.nodes.get(node)?.registration.as_ref()?.address.clone())
+        self.registration(node).map(|record| record.address.clone())
+    }
+
+    /// What a registered node says of itself.
+    #[must_use]
+    pub fn registration(&self, node: &str) -> Option<&NodeRecord> {
+        self.nodes.get(node)?.registration.as_ref()
+    }
+
+    /// Whether a node is registered.
+    #[must_use]
+    pub fn is_registered(&self, node: &str) -> bool {
+        self.registration(node).is_some()
     }
 
     fn state_of(&self, node: &Node) -> NodeState {
@@ -322,6 +344,15 @@ impl View {
     pub fn names_of(&self, node: &str) -> Vec<(String, String)> {
         let own = self.names.iter().filter(|(_, name)| name.record.node == node);
         own.map(|(name, view)| (name.clone(), view.record.id.clone())).collect()
+    }
+
+    /// Names of nodes that were forgotten, or never there, in order: at most `most`, and how many there are.
+    #[must_use]
+    pub fn orphans(&self, most: usize) -> (Vec<String>, usize) {
+        let is_orphan = |(_, name): &(&String, &NameView)| !self.nodes.contains_key(&name.record.node);
+        let mut all: Vec<&String> = self.names.iter().filter(is_orphan).map(|(name, _)| name).collect();
+        all.sort_unstable();
+        (all.iter().take(most).map(|name| (*name).clone()).collect(), all.len())
     }
 
     /// The revision of a node's member key, if its grace is over (FL-5): what a takeover compares. Zero stands for a node that was

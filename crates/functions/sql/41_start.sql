@@ -1,13 +1,16 @@
 -- Starting instances. One start is one row in `_ready`; everything else is done only when it is asked for, because ten
 -- thousand of these run a second.
 
--- The id of the instance that this session has started last.
+-- The id of the instance that this session has started last: df._id, in one expression, because each is made ready anew in each
+-- transaction. (Neither is df._id put in the place of its call with a value that is asked for twice.)
 CREATE OR REPLACE FUNCTION df._last_id() RETURNS text
 LANGUAGE plpgsql AS $$
-DECLARE
-    number bigint := currval('df._instance_seq'::regclass);
 BEGIN
-    RETURN df._id(number);
+    RETURN CASE WHEN pg_catalog.currval('df._instance_seq'::pg_catalog.regclass) OPERATOR(pg_catalog.<=) 4294967295
+        THEN df._short_id(pg_catalog.currval('df._instance_seq'::pg_catalog.regclass))
+        ELSE pg_catalog.lpad(pg_catalog.to_hex(pg_catalog.currval('df._instance_seq'::pg_catalog.regclass) OPERATOR(pg_catalog.>>) 32), 8, '0')
+            OPERATOR(pg_catalog.||) df._short_id(pg_catalog.currval('df._instance_seq'::pg_catalog.regclass) OPERATOR(pg_catalog.&) 4294967295)
+        END;
 END $$;
 
 -- A setting, under our name or under that which pg_durable has for it.

@@ -6,16 +6,23 @@
 //!
 //! - [`Cluster`] reads the list and changes it.
 //! - [`Clients`] starts instances on any shard, and asks for them by their ids.
+//! - [`Lister`] lists the instances of all shards.
 //! - [`ClusterWorker`] runs a worker for each shard.
 
 mod clients;
+mod copy;
+mod health;
 mod list;
+mod listing;
 mod member;
 mod metrics;
 mod worker;
 
 pub use clients::Clients;
+pub use copy::{ListRestored, ShardList};
+pub use health::{Health, Replication, Says, Standby, HEALTH_WITHIN};
 pub use list::{Cluster, Counts, Shard, ShardState, Standing};
+pub use listing::{AllPage, Found, Group, Lister, Wanted, PAGE_MAX};
 pub use worker::{ClusterMonitor, ClusterWorker};
 
 use crate::client::ClientError;
@@ -64,13 +71,39 @@ pub enum ClusterError {
         /// Host and database.
         target: String,
     },
+    /// Another shard has a newer list than shard 0, which decides what the list is.
+    #[error("shard {number} has version {version} of the list, and shard 0, which decides on it, has version {known}: if shard 0 was restored, `duramen fn cluster believe {number}` puts in force what that shard has; if somebody has written what is not so, `duramen fn cluster believe 0` does with what shard 0 has")]
+    Ahead {
+        /// The shard.
+        number: u16,
+        /// What it has.
+        version: i64,
+        /// What shard 0 has.
+        known: i64,
+    },
+    /// There is nothing to be believed.
+    #[error("shard {number} has version {version} of the list, which is not newer than that of shard 0, or by more changes than there can have been: there is nothing to put in force")]
+    NotAhead {
+        /// The shard.
+        number: u16,
+        /// What it has.
+        version: i64,
+    },
     /// Two lists have one version.
-    #[error("shard {number} has another list of version {version} than shard 0, which has gone back: compare df._shard on all shards, and make them the same by hand")]
+    #[error("shard {number} has another list of version {version} than shard 0, which has gone back, or somebody has written what is not so: compare df._shard on both; `duramen fn cluster believe 0` puts in force what shard 0 has")]
     Split {
         /// The shard.
         number: u16,
         /// The version.
         version: i64,
+    },
+    /// A list that was kept is another cluster's.
+    #[error("the list is of the cluster {of}, and this is {cluster}")]
+    Foreign {
+        /// Whose it is.
+        of: String,
+        /// The cluster that was asked.
+        cluster: String,
     },
     /// The same database was named twice.
     #[error("{first} and {second} are the same database: a shard is a database of its own")]

@@ -45,6 +45,7 @@ pub use duramen_traces::{SamplerError, TraceSettings, TraceSettingsError, ENDPOI
 pub use health::Unhealthy;
 pub use histogram::Histogram;
 pub use instance::{id, shard_of};
+pub(crate) use metrics::head;
 pub use metrics::{Metrics, Times};
 pub use monitor::Monitor;
 pub use rest::{Ended, Failed, RestError, FAILED_MAX};

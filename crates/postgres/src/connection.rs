@@ -208,7 +208,8 @@ impl Target {
         ]
     }
 
-    /// The same place, with role, password and settings of another target, and TLS if either demands it.
+    /// The same place, with role, password and settings of another target, and TLS as the stricter of both wants it. Of this one nothing
+    /// counts but hosts, ports, database, and which of the hosts is wanted.
     ///
     /// ```
     /// # fn main() -> Result<(), duramen_postgres::connection::ConnectError> {
@@ -218,24 +219,56 @@ impl Target {
     /// let there = Target::parse("host=b dbname=jobs sslmode=disable")?.login_of(&reader);
     /// assert_eq!((there.role(), there.host().as_str()), ("app", "b"));
     /// assert!(there.place().ends_with("sslmode='require'"));
+    /// // Nor under another name, or with other settings.
+    /// let place = "host=b dbname=jobs user=eve password=x options='-c role=eve'";
+    /// let there = Target::parse(place)?.login_of(&reader);
+    /// assert!(there.exposed().contains("user='app' password='secret'") && !there.exposed().contains("eve"));
     /// # Ok(()) }
     /// ```
     #[must_use]
-    pub fn login_of(mut self, other: &Target) -> Self {
-        let config = &other.config;
-        if let Some(role) = config.get_user() {
-            self.config.user(role);
+    pub fn login_of(self, other: &Target) -> Self {
+        let (place, login) = (&self.config, &other.config);
+        // Anew, so that nothing else of the place is left: a role, a password, a file.
+        let mut config = Config::new();
+        for host in place.get_hosts() {
+            match host {
+                Host::Tcp(name) => config.host(name),
+                Host::Unix(path) => config.host_path(path),
+            };
         }
-        if let Some(password) = config.get_password() {
-            self.config.password(password);
+        for address in place.get_hostaddrs() {
+            config.hostaddr(*address);
         }
-        if let Some(options) = config.get_options() {
-            self.config.options(options);
+        for port in place.get_ports() {
+            config.port(*port);
         }
-        if config.get_ssl_mode() == SslMode::Require {
-            self.config.ssl_mode(SslMode::Require);
+        config.dbname(self.database_name());
+        config.target_session_attrs(place.get_target_session_attrs());
+        if let Some(timeout) = place.get_connect_timeout() {
+            config.connect_timeout(*timeout);
         }
-        self
+        if let Some(role) = login.get_user() {
+            config.user(role);
+        }
+        if let Some(password) = login.get_password() {
+            config.password(password);
+        }
+        if let Some(options) = login.get_options() {
+            config.options(options);
+        }
+        if let Some(name) = login.get_application_name() {
+            config.application_name(name);
+        }
+        let strictness = |mode: SslMode| match mode {
+            SslMode::Disable => 0,
+            SslMode::Prefer => 1,
+            _ => 2,
+        };
+        let modes = [place.get_ssl_mode(), login.get_ssl_mode()];
+        config.ssl_mode(modes.into_iter().max_by_key(|mode| strictness(*mode)).unwrap_or(SslMode::Require));
+        config.channel_binding(login.get_channel_binding());
+        config.ssl_negotiation(login.get_ssl_negotiation());
+        Self { config }
     }
 
     /// How many hosts it names, of which one is meant.

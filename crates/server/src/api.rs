@@ -39,6 +39,7 @@ use duramen_branches::{Engine, EngineError, Holder, Kind, NotAPosition};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::{body::Body as _, http::request::Parts, Response, StatusCode};
 use serde::de::DeserializeOwned;
+use serde_json::json as object;
 use std::{borrow::Cow, sync::Arc, time::Duration};
 use tokio::time::timeout;
 
@@ -294,11 +295,7 @@ impl Api {
             Op::RemoveAttachment => self.remove_attachment(name),
             Op::ControlFunction => self.control_function(name, None, call.read(body).await?).await,
             Op::Doors => json(&self.doors.view()),
-            Op::DrainNode => {
-                let wanted: DrainNode = call.read(body).await?;
-                self.in_fleet()?.drain(name, wanted.drains).await?;
-                json(&NodeChanged { node: name.to_owned() })
-            }
+            Op::DrainNode => self.drain_node(name, None, call.read(body).await?).await,
             Op::ForgetNode => {
                 self.in_fleet()?.forget(name).await?;
                 json(&NodeChanged { node: name.to_owned() })
@@ -308,6 +305,7 @@ impl Api {
                 json(&self.doors.create_token(engine, self.fleet.as_deref(), call.read(body).await?).await?)
             }
             Op::RotateToken => json(&self.doors.rotate_token(engine, self.fleet.as_deref(), name).await?),
+            Op::RestoreToken => json(&self.doors.restore_token(engine, self.fleet.as_deref(), name).await?),
             Op::RevokeToken => json(&self.doors.revoke_token(engine, self.fleet.as_deref(), name).await?),
             Op::MakeConsoleLink => self.make_console_link(call.read(body).await?).await,
             Op::SignIn => self.sign_in(call, body).await,
@@ -388,9 +386,13 @@ impl Api {
             | Op::FunctionInstances
             | Op::FunctionInstance
             | Op::FunctionQueues
-            | Op::FunctionSchedules => self.functions(call).await,
+            | Op::FunctionSchedules
+            | Op::FunctionShards => self.functions(call).await,
             Op::Status => json(&engine.status()),
             Op::Nodes => json(&self.in_fleet()?.view()),
+            // In a fleet it has been answered on the way.
+            Op::Cluster => Err(fleet::no_fleet()),
+            Op::NodeReport => json(&self.in_fleet()?.report()),
             Op::VerifyAudit => json(&engine.verify_audit().await?),
             Op::Generations => json(&engine.generations(call.name)?),
             Op::VerifySource => json(&engine.verify_source(call.name).await?),
@@ -415,6 +417,14 @@ impl Api {
 
     fn place(&self, source: &mut model::SourceView) {
         source.fleet = self.fleet.as_ref().and_then(|peers| peers.fleet_source(&source.name));
+    }
+
+    /// Has a node of the fleet take no new branches, or ends that; for the holder of a token, if one is named.
+    pub(crate) async fn drain_node(&self, node: &str, token: Option<&str>, wanted: DrainNode) -> Answer {
+        self.in_fleet()?.drain(node, wanted.drains).await?;
+        let DrainNode { drains } = wanted;
+        self.engine.note("node_drained", object!({ "node": node, "drains": drains, "token": token }))?;
+        json(&NodeChanged { node: node.to_owned() })
     }
 
     fn in_fleet(&self) -> Result<&Peers, Refusal> {

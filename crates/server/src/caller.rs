@@ -163,7 +163,7 @@ mod tests {
     ];
 
     /// What is attached holds: for tokens for all sources.
-    const HELD: [Op; 20] = [
+    const HELD: [Op; 21] = [
         Op::LabRuns,
         Op::LabRun,
         Op::LabSeries,
@@ -184,6 +184,7 @@ mod tests {
         Op::FunctionInstance,
         Op::FunctionQueues,
         Op::FunctionSchedules,
+        Op::FunctionShards,
     ];
 
     fn sorted(ops: &[&[Op]]) -> Vec<Op> {
@@ -193,7 +194,7 @@ mod tests {
 
     #[test]
     fn members_hold_branches_and_nothing_else() {
-        let more = [Op::Status, Op::Nodes, Op::Metrics, Op::ProtectBranch];
+        let more = [Op::Status, Op::Nodes, Op::Cluster, Op::NodeReport, Op::Metrics, Op::ProtectBranch];
         assert_eq!(may_do(&Caller::Member), sorted(&[&OPEN, &LISTS, &USE, &more]));
         assert_eq!(may_do(&Caller::Owner).len(), ENDPOINTS.len());
     }
@@ -228,7 +229,9 @@ mod tests {
             may_do(&visitor(Role::User, &[])),
             sorted(&[&OPEN, &OWN, &LISTS, &USE, &[Op::ExportBranch], &of_all])
         );
-        let all = [Op::Status, Op::Nodes, Op::VerifyAudit, Op::AuditLog, Op::ControlFunction];
+        let fleet = [Op::Nodes, Op::Cluster, Op::NodeReport, Op::DrainNode];
+        let all =
+            [&[Op::Status, Op::VerifyAudit, Op::AuditLog, Op::ControlFunction], fleet.as_slice()].concat();
         assert_eq!(
             may_do(&visitor(Role::Admin, &[])),
             sorted(&[&OPEN, &OWN, &LISTS, &USE, &admin, &of_all, &all])

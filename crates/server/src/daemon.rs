@@ -186,7 +186,7 @@ async fn run(
 
     let mut ending = orders.ending();
     let (mut routing, mut visiting, mut peering) = (orders.ending(), orders.ending(), orders.ending());
-    let metrics = Metrics::new(&engine, doors.router_metrics());
+    let metrics = Metrics::new(&engine, doors.router_metrics(), fleet.as_ref());
     let api = Arc::new(Api {
         keys: Keys::default(),
         engine: Arc::clone(&engine),

@@ -185,6 +185,22 @@ impl Doors {
         Ok(made)
     }
 
+    /// Brings a token back that is suspended.
+    pub(crate) async fn restore_token(
+        &self,
+        engine: &Engine,
+        fleet: Option<&Peers>,
+        name: &str,
+    ) -> Result<Token, EngineError> {
+        let tokens = self.tokens()?;
+        let token = match fleet {
+            Some(fleet) => fleet.restore_token(tokens, name).await?,
+            None => tokens.restore(name, None).map_err(TokenError::into_engine_error)?,
+        };
+        noted(engine, "token_restored", &token)?;
+        Ok(token)
+    }
+
     /// Ends a token.
     pub(crate) async fn revoke_token(
         &self,

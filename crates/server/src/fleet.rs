@@ -5,11 +5,15 @@
 #[cfg(feature = "fleet")]
 mod agreeing;
 #[cfg(feature = "fleet")]
+mod cluster;
+#[cfg(feature = "fleet")]
 mod connections;
 #[cfg(feature = "fleet")]
 mod copying;
 #[cfg(feature = "fleet")]
 mod list;
+#[cfg(feature = "fleet")]
+mod metrics;
 #[cfg(feature = "fleet")]
 mod nodes;
 #[cfg(not(feature = "fleet"))]
@@ -25,6 +29,8 @@ mod places;
 #[cfg(feature = "fleet")]
 mod placing;
 #[cfg(feature = "fleet")]
+mod protocol;
+#[cfg(feature = "fleet")]
 mod serving;
 #[cfg(feature = "fleet")]
 mod silence;
@@ -37,6 +43,8 @@ mod tokens;
 #[cfg(feature = "fleet")]
 mod who;
 
+#[cfg(feature = "fleet")]
+pub(crate) use connections::Said;
 #[cfg(not(feature = "fleet"))]
 pub(crate) use off::Peers;
 #[cfg(feature = "fleet")]
@@ -70,9 +78,10 @@ pub(crate) enum Way {
     Answered(Answer),
 }
 
-/// Whether a request may come from another node: those about branches, but for the way in by a socket of the machine.
+/// Whether a request may come from another node: those about branches, but for the way in by a socket of the machine, and what a node
+/// says of itself.
 pub(crate) fn may_hop(op: Op) -> bool {
-    is_of_a_branch(op) || matches!(op, Op::CreateBranch | Op::Branches)
+    is_of_a_branch(op) || matches!(op, Op::CreateBranch | Op::Branches | Op::NodeReport)
 }
 
 /// Whether a request is about the branch that it names.

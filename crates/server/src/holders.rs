@@ -51,6 +51,7 @@ impl Api {
                 page::reply(call, views, |branch: &BranchView| &branch.name)
             }
             Op::Branch => shown(engine.branch_for(&onlooker(token), name)?),
+            Op::DrainNode => self.drain_node(name, Some(&token.name), call.read(body).await?).await,
             Op::CreateBranch => {
                 let wanted: CreateBranch = call.read(body).await?;
                 let wanted = match wanted.from.as_deref() {
@@ -219,7 +220,7 @@ impl Api {
             Op::ControlFunction => self.control_function(name, Some(token), call.read(body).await?).await,
             Op::SignIn => self.sign_in(call, body).await,
             Op::SignOut => self.sign_out(call, visitor),
-            Op::Session => json(&console::session(visitor)),
+            Op::Session => json(&console::session(visitor, self.fleet.is_some())),
             _ => self.for_all(call).await,
         }
     }

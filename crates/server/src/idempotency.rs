@@ -87,6 +87,13 @@ pub(crate) fn shown<'a>(endpoint: &Endpoint, headers: &'a HeaderMap) -> Result<O
     }
 }
 
+/// The name of a branch that is created with a key and without a name, in a fleet: it follows from the key and from whose it is.
+#[cfg(feature = "fleet")]
+pub(crate) fn name(id: &str, key: &str) -> String {
+    let hash = blake3::Hash::from(digest(&[b"create", id.as_bytes(), key.as_bytes()])).to_hex();
+    format!("k-{}", &hash[..32])
+}
+
 impl Keys {
     /// Whose turn it is with a key: the first one to show it, or one who shows it again with the same request.
     pub(crate) fn turn(&self, caller: &Caller, key: &str, request: &[&[u8]]) -> Result<Turn, Refusal> {

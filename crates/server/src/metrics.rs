@@ -1,5 +1,6 @@
 //! The daemon's figures for Prometheus, in the text format of OpenMetrics 1.0.
 
+use crate::fleet::Peers;
 use duramen_api::route::Op;
 use duramen_branches::Engine;
 use hyper::StatusCode;
@@ -33,7 +34,11 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    pub(crate) fn new(engine: &Arc<Engine>, router: Option<&RouterMetrics>) -> Metrics {
+    pub(crate) fn new(
+        engine: &Arc<Engine>,
+        router: Option<&RouterMetrics>,
+        fleet: Option<&Arc<Peers>>,
+    ) -> Metrics {
         let mut registry = Registry::with_prefix(PREFIX);
         let version = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
         registry.register("daemon", "What serves", version);
@@ -53,6 +58,9 @@ impl Metrics {
         );
         if let Some(router) = router {
             router.register(&mut registry);
+        }
+        if let Some(fleet) = fleet {
+            fleet.register_metrics(&mut registry);
         }
         let process = Process::register(&mut registry);
         Metrics { registry, requests, refusals, process }

@@ -57,7 +57,7 @@ enum Content {
     },
     /// What another node says, as it comes.
     #[cfg(feature = "fleet")]
-    Passed(hyper::body::Incoming, Gone),
+    Passed(crate::fleet::Said, Gone),
 }
 
 impl Reply {
@@ -183,7 +183,7 @@ pub(crate) fn octets(first: Bytes, rest: mpsc::Receiver<io::Result<Bytes>>) -> R
 #[cfg(feature = "fleet")]
 pub(crate) fn passed(
     head: hyper::http::response::Parts,
-    body: hyper::body::Incoming,
+    body: crate::fleet::Said,
     gone: Silence,
 ) -> Response<Reply> {
     let mut response = Response::new(Reply(Content::Passed(body, Gone(gone))));

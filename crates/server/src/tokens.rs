@@ -53,6 +53,14 @@ pub enum TokenError {
     /// It is one of a fleet, and this daemon is in none.
     #[error("the token {0} is one of a fleet, which this daemon was started without: its new secret would be replaced by that of the fleet; rotate it on a node of the fleet, or revoke it here, which the fleet is told when this daemon is in it again")]
     OfFleet(String),
+    /// None of that name is suspended.
+    #[error("there is no suspended token {name:?}; {}", if known.is_empty() { "none is suspended".to_owned() } else { format!("suspended are: {}", known.join(", ")) })]
+    NotSuspended {
+        /// The name.
+        name: String,
+        /// Those that are.
+        known: Vec<String>,
+    },
     /// There are too many.
     #[error("there are {TOKENS_MAX} tokens, which is as many as a home may have; revoke some")]
     TooMany,
@@ -83,7 +91,9 @@ impl TokenError {
         let (kind, code) = match &self {
             TokenError::Name(error) => return error.clone(),
             TokenError::Exists(_) => (Kind::Conflict, "token_exists"),
-            TokenError::NotFound { .. } => (Kind::NotFound, "no_such_token"),
+            TokenError::NotFound { .. } | TokenError::NotSuspended { .. } => {
+                (Kind::NotFound, "no_such_token")
+            }
             TokenError::Over(_) => (Kind::Conflict, "token_over"),
             TokenError::Invalid(_) => (Kind::Invalid, "bad_request"),
             TokenError::OfFleet(_) => (Kind::Conflict, "token_of_fleet"),
@@ -410,11 +420,11 @@ impl Tokens {
         (!found.token.is_over(clock::utc_now())).then(|| found.grant())
     }
 
-    /// The token of that id, if it is alive.
+    /// The token of that id and name, if it is alive.
     #[cfg(feature = "fleet")]
-    pub(crate) fn with_id(&self, id: &str) -> Option<Arc<Token>> {
+    pub(crate) fn with_id(&self, id: &str, name: &str) -> Option<Arc<Token>> {
         let kept = self.kept();
-        let found = kept.values().find(|kept| kept.token.id == id)?;
+        let found = kept.get(name).filter(|kept| kept.token.id == id)?;
         (!found.token.is_over(clock::utc_now())).then(|| Arc::clone(&found.token))
     }
 
@@ -581,6 +591,8 @@ pub(crate) use shared::Followed;
 
 #[cfg(feature = "fleet")]
 pub(crate) use shared::Draft;
+
+mod suspended;
 
 #[cfg(test)]
 #[path = "../tests/unit/tokens.rs"]

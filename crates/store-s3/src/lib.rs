@@ -39,6 +39,8 @@ mod bucket;
 #[cfg(feature = "s3")]
 mod bucket_log;
 #[cfg(feature = "s3")]
+mod cache;
+#[cfg(feature = "s3")]
 mod error;
 #[cfg(feature = "s3")]
 mod local_log;

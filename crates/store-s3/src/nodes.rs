@@ -21,8 +21,9 @@ use tokio::sync::watch;
 
 use crate::address::Address;
 use crate::bucket_log::BucketLog;
+use crate::cache::{CacheWatch, PART_BYTES};
 use crate::error::{of_slate, RemoteError};
-use crate::options::RemoteOptions;
+use crate::options::{Cache, RemoteOptions};
 use crate::waiter::Waiter;
 
 /// The folder of the nodes in a store's place in the bucket.
@@ -53,13 +54,13 @@ fn key_of(id: NodeId) -> [u8; 9] {
     key
 }
 
-fn cache_options(options: &RemoteOptions) -> ObjectStoreCacheOptions {
-    match &options.cache {
+fn cache_options(cache: Option<&Cache>) -> ObjectStoreCacheOptions {
+    match cache {
         None => ObjectStoreCacheOptions::default(),
         Some(cache) => ObjectStoreCacheOptions {
             root_folder: Some(cache.folder.clone()),
             max_cache_size_bytes: Some(usize::try_from(cache.bytes).unwrap_or(usize::MAX)),
-            part_size_bytes: 1 << 20,
+            part_size_bytes: PART_BYTES,
             cache_on_flush: true,
             ..ObjectStoreCacheOptions::default()
         },
@@ -76,7 +77,7 @@ fn block_cache(options: &RemoteOptions) -> Arc<dyn DbCache> {
     )
 }
 
-fn settings(address: &Address, options: &RemoteOptions) -> Settings {
+fn settings(address: &Address, options: &RemoteOptions, cache: Option<&Cache>) -> Settings {
     let directory = GarbageCollectorDirectoryOptions {
         interval: Some(COLLECT_EVERY),
         min_age: OBJECTS_STAY,
@@ -108,7 +109,7 @@ fn settings(address: &Address, options: &RemoteOptions) -> Settings {
             object_store_max_retries: Some(options.retries_max),
             ..CompactorOptions::default()
         }),
-        object_store_cache_options: cache_options(options),
+        object_store_cache_options: cache_options(cache),
         garbage_collector_options: Some(GarbageCollectorOptions {
             manifest_options: Some(directory),
             wal_options: None,
@@ -135,6 +136,7 @@ pub(crate) struct Database {
     db: Db,
     epoch: u64,
     status: watch::Receiver<DbStatus>,
+    cache: Arc<CacheWatch>,
     waiter: Arc<Waiter>,
 }
 
@@ -145,12 +147,14 @@ impl Database {
         options: &RemoteOptions,
     ) -> Result<Self, RemoteError> {
         let what = "open the nodes";
+        let (cache, watch) = CacheWatch::begin(options.cache.as_ref());
         let builder = Db::builder(place(address), address.store.clone())
-            .with_settings(settings(address, options))
+            .with_settings(settings(address, options, cache.as_ref()))
             .with_db_cache(block_cache(options), 0);
         let db = waiter
             .wait(what, async move { builder.build().await.map_err(|error| of_slate(what, &error)) })?;
-        Ok(Self { status: db.subscribe(), epoch: db.manifest().writer_epoch(), db, waiter: waiter.clone() })
+        let (status, epoch) = (db.subscribe(), db.manifest().writer_epoch());
+        Ok(Self { status, epoch, db, cache: Arc::new(watch), waiter: waiter.clone() })
     }
 
     /// Which opening this is: each has a higher one than those before.
@@ -170,11 +174,13 @@ impl Database {
 
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, RemoteError> {
         let key = key.to_vec();
+        self.cache.look();
         self.run("read a node", |db| async move { db.get(key).await })
     }
 
     /// Writes a batch, durably, with all that was written before.
     fn write_durably(&self, batch: WriteBatch) -> Result<(), RemoteError> {
+        self.cache.look();
         self.run("store a checkpoint", |db| async move {
             db.write(batch).await?;
             db.flush_with_options(FlushOptions { flush_type: FlushType::MemTable }).await
@@ -289,6 +295,7 @@ fn size_of(manifest: &slatedb::VersionedManifest) -> u64 {
 /// The nodes of a store that is only read, as they were when it was opened.
 pub(crate) struct ReaderNodes {
     reader: Arc<DbReader>,
+    cache: CacheWatch,
     waiter: Arc<Waiter>,
 }
 
@@ -303,11 +310,12 @@ impl ReaderNodes {
         options: &RemoteOptions,
     ) -> Result<Self, RemoteError> {
         let what = "open the nodes";
+        let (cache, watch) = CacheWatch::begin(options.cache.as_ref());
         let reader_options = DbReaderOptions {
             manifest_poll_interval: NEVER,
             checkpoint_lifetime: NEVER * 3,
             skip_wal_replay: true,
-            object_store_cache_options: cache_options(options),
+            object_store_cache_options: cache_options(cache.as_ref()),
             object_store_max_retries: Some(options.retries_max),
             ..DbReaderOptions::default()
         };
@@ -317,12 +325,13 @@ impl ReaderNodes {
             .with_db_cache(block_cache(options), 0);
         let reader = waiter
             .wait(what, async move { builder.build().await.map_err(|error| of_slate(what, &error)) })?;
-        Ok(Self { reader: Arc::new(reader), waiter: waiter.clone() })
+        Ok(Self { reader: Arc::new(reader), cache: watch, waiter: waiter.clone() })
     }
 
     fn read(&self, key: &[u8]) -> Result<Option<Bytes>, RemoteError> {
         let (reader, key) = (self.reader.clone(), key.to_vec());
         let what = "read a node";
+        self.cache.look();
         self.waiter.wait(what, async move { reader.get(key).await.map_err(|error| of_slate(what, &error)) })
     }
 
@@ -360,6 +369,11 @@ impl NodeStore for ReaderNodes {
 
     fn delete_from(&self, _first: NodeId) -> Result<u64, NodeStoreError> {
         Err(read_only())
+    }
+
+    /// As of those that are written.
+    fn tells_sizes(&self) -> bool {
+        false
     }
 
     fn stats(&self) -> NodeStoreStats {

@@ -68,8 +68,9 @@ pub struct RetainedState {
     pub tags: Vec<String>,
     /// Its entries, with those of indexes.
     pub entries: u64,
-    /// Bytes on disk that nothing needs but this state and those before it; 0 for what no checkpoint has stored yet.
-    pub bytes: u64,
+    /// Bytes on disk that nothing needs but this state and those before it; 0 for what no checkpoint has stored yet. None: the store
+    /// does not know what its nodes take, because it is in object storage.
+    pub bytes: Option<u64>,
 }
 
 /// What is retained of a branch.
@@ -335,7 +336,7 @@ impl Branch {
                     Slot::Open(tree) => tree.len(),
                     Slot::Stored(root) => root.count,
                 },
-                bytes: 0,
+                bytes: None,
             });
             let states: Vec<_> = states.collect();
             let dead: Vec<Vec<_>> = meta.points.iter().map(|point| Points::dead_of(point).to_vec()).collect();
@@ -343,8 +344,10 @@ impl Branch {
         };
         // Nobody else has to wait while the sizes are looked up.
         let nodes = self.engine().forest().store();
-        for (state, dead) in states.iter_mut().zip(dead) {
-            state.bytes = nodes.bytes_of(&dead);
+        if nodes.tells_sizes() {
+            for (state, dead) in states.iter_mut().zip(dead) {
+                state.bytes = Some(nodes.bytes_of(&dead));
+            }
         }
         Ok(History { keep, states })
     }

@@ -301,6 +301,23 @@ export interface components {
             /** @description A connection URL for any PostgreSQL driver on this machine. */
             url: string;
         };
+        /** @description The reply to `GET /v1/cluster`. */
+        ClusterView: {
+            /** @description How etcd is. */
+            etcd: components["schemas"]["EtcdView"];
+            /** @description What each node that is registered said when it was asked, or that it did not answer; by name. */
+            nodes: components["schemas"]["NodeAnswer"][];
+            /**
+             * Format: int32
+             * @description How many there are.
+             */
+            orphan_count?: number;
+            /** @description Names of nodes that the fleet does not have, at most 100. */
+            orphans?: string[];
+            restore?: components["schemas"]["RestoreView"] | null;
+            /** @description The fleet as the node that was asked sees it. */
+            view: components["schemas"]["FleetView"];
+        };
         /** @description The content of one table or file. */
         ContentHash: {
             /**
@@ -612,65 +629,157 @@ export interface components {
             /** @description The SQLSTATE of an `sql_error`. */
             sqlstate?: string | null;
         };
+        /** @description A member of etcd. */
+        EtcdMember: {
+            /** @description Where it is asked; absent if the daemon's `--fleet` does not have it. */
+            address?: string | null;
+            /** @description What it complains of: alarms. */
+            errors?: string[];
+            /** @description Whether it knows of a leader. */
+            is_led?: boolean;
+            /** @description Whether it leads. */
+            leads?: boolean;
+            /** @description Whether it only learns, and does not vote. */
+            learns?: boolean;
+            /** @description Its name. */
+            name?: string | null;
+            /** @description Why it did not answer. */
+            problem?: string | null;
+            /**
+             * Format: int64
+             * @description How large it may become, in bytes, if the member says so.
+             */
+            quota?: number | null;
+            /**
+             * Format: int64
+             * @description The size of its database, in bytes.
+             */
+            size?: number | null;
+            /**
+             * Format: int64
+             * @description How much of it is in use, in bytes.
+             */
+            used?: number | null;
+            /** @description Its version. This and what follows is absent if it did not answer. */
+            version?: string | null;
+        };
+        /** @description How etcd is. */
+        EtcdView: {
+            /** @description Its members, each asked by itself. */
+            members: components["schemas"]["EtcdMember"][];
+            /**
+             * Format: int32
+             * @description How many are there, and know of a leader.
+             */
+            present: number;
+            /** @description Why it did not come. */
+            problem?: string | null;
+            /**
+             * Format: int32
+             * @description How many of these must be there for anything to be agreed on.
+             */
+            quorum: number;
+            /**
+             * Format: int64
+             * @description How long one read took that a quorum confirmed, in milliseconds; absent if it did not come.
+             */
+            read_ms?: number | null;
+            /**
+             * Format: int32
+             * @description How many of them vote; 0 if none of them said so.
+             */
+            voting: number;
+        };
         /**
          * @description What is made up.
          * @enum {string}
          */
         Fake: "name" | "first_name" | "last_name" | "company" | "address" | "street" | "city" | "zip" | "country";
-        /** @description A source on one node of a fleet. */
-        FleetCopy: {
+        /** @description A node of a fleet. */
+        FleetNode: {
+            /** @description Where other nodes reach it. This and what follows is absent while it is not registered. */
+            address?: string | null;
             /**
              * Format: int64
-             * @description Bytes of the current one that have come, while it comes.
+             * @description Room on its disk for branches, in bytes.
              */
-            done?: number | null;
+            disk_free?: number | null;
             /**
-             * Format: int32
-             * @description The generation that it has.
+             * Format: date-time
+             * @description Since when it takes no new branches, if it takes none.
              */
-            generation?: number | null;
-            /** @description The node. */
-            node: string;
-            /** @description Why it does not come, if it does not. */
-            problem?: string | null;
-            /**
-             * @description `held`: it has the current generation; `behind`: an earlier one, which serves until the current one has come; `wanted`: none
-             *     yet; `extra`: it has the source and no place for it; `other`: it has another source of that name, which serves nothing;
-             *     `unreachable` and `lost`: as the node is.
-             */
-            state: string;
-        };
-        /** @description A source of a fleet, and where it is. */
-        FleetSource: {
+            drains_since?: string | null;
             /**
              * Format: int64
-             * @description Their bytes.
+             * @description For how many seconds it has been seen without a registration, if it has none.
              */
-            bytes?: number | null;
-            /** @description The nodes that have it, or are to have it. */
-            copies: components["schemas"]["FleetCopy"][];
-            /** @description The digest of its files. */
-            digest?: string | null;
+            gone_for_s?: number | null;
             /**
              * Format: int32
-             * @description The current generation; absent while the first is being made.
+             * @description Branches that are ready, of all its sources.
              */
-            generation?: number | null;
-            /** @description Which source it is: another one of the same name has another. */
-            id: string;
-            /** @description The node that makes its generations, on which it is refreshed, changed and removed. */
-            keeper: string;
+            hot?: number | null;
+            /**
+             * Format: int64
+             * @description For how many seconds they are still kept for it, if it is unreachable.
+             */
+            kept_for_s?: number | null;
+            /**
+             * Format: int32
+             * @description Leases that it holds.
+             */
+            leases?: number | null;
+            /**
+             * Format: int64
+             * @description Memory that is free, in bytes.
+             */
+            memory_free?: number | null;
             /** @description Its name. */
             name: string;
-            /** @description The kind of its origin. */
-            origin: string;
-            /** @description Why it is on fewer nodes than it is to be, if it is. */
-            problem?: string | null;
             /**
              * Format: int32
-             * @description On how many nodes it is to be.
+             * @description How many names it has.
              */
-            replicas: number;
+            names: number;
+            /**
+             * Format: date-time
+             * @description When it was registered last, by its own clock.
+             */
+            registered_at?: string | null;
+            /** @description Its sources, by name. */
+            sources?: string[];
+            /** @description `ready`; `draining`: it takes no new branches; `unreachable`: its names are kept for it; `lost`: they are there for others. */
+            state: string;
+            /** @description Its version. */
+            version?: string | null;
+        };
+        /** @description The reply to `GET /v1/nodes`. */
+        FleetView: {
+            /**
+             * Format: int64
+             * @description How old what it says of others may be, in milliseconds; absent before it has heard of etcd.
+             */
+            age_ms?: number | null;
+            /** @description The fleet's name. */
+            fleet: string;
+            /** @description The node that answers. */
+            node: string;
+            /** @description All nodes, by name. */
+            nodes: components["schemas"]["FleetNode"][];
+            /** @description Why it does not, if it does not. */
+            problem?: string | null;
+            /** @description Whether that one gives names: `member`, `joining`, or `refused` when its name is another home's. */
+            standing: string;
+            /**
+             * Format: int32
+             * @description Names of branches that have ended which etcd has not heard of yet.
+             */
+            to_free?: number;
+            /**
+             * Format: int64
+             * @description How often this daemon had etcd write to names: twice a lease.
+             */
+            writes?: number;
         };
         /** @description Whether and how a source follows its origin. */
         FollowSettings: {
@@ -1173,6 +1282,66 @@ export interface components {
             started: number;
             /** @description The time zone of `cron`. */
             time_zone: string;
+        };
+        /** @description One of several databases that run functions together. */
+        FunctionShard: {
+            has?: components["schemas"]["FunctionShardCounts"] | null;
+            /** @description Where it is, without role and password. */
+            place: string;
+            /** @description Why it does not. */
+            problem?: string | null;
+            /**
+             * Format: int32
+             * @description Its number.
+             */
+            shard: number;
+            /** @description `open`: it takes new instances; `draining`: it takes none. */
+            state: string;
+        };
+        /** @description What a shard has. */
+        FunctionShardCounts: {
+            /**
+             * Format: double
+             * @description For how long the oldest that is pending has waited, in seconds.
+             */
+            oldest_s?: number | null;
+            /**
+             * Format: int64
+             * @description Instances that have not begun.
+             */
+            pending: number;
+            /**
+             * Format: int64
+             * @description Instances that have begun, and not ended.
+             */
+            running: number;
+            /** @description Whether a commit is on a standby before it is acknowledged; absent where the role may not see that. */
+            synchronous?: boolean | null;
+            /**
+             * Format: int64
+             * @description The version of the list that it knows.
+             */
+            version: number;
+            /**
+             * Format: int64
+             * @description Workers that have been heard of within 20 seconds.
+             */
+            workers: number;
+        };
+        /** @description `GET /v1/attachments/{name}/shards`: the databases that run functions together with this one, each asked by itself. */
+        FunctionShards: {
+            /**
+             * Format: int32
+             * @description Which of the shards it is.
+             */
+            here?: number | null;
+            /** @description The shards that are served, in the order of their numbers. */
+            shards: components["schemas"]["FunctionShard"][];
+            /**
+             * Format: int64
+             * @description The version of the list that this database knows; 0: it belongs to no cluster.
+             */
+            version: number;
         };
         /** @description A signal that no wait has taken. */
         FunctionSignal: {
@@ -2316,6 +2485,71 @@ export interface components {
              */
             updated: number;
         };
+        /** @description What a node answered. */
+        NodeAnswer: {
+            /**
+             * Format: int64
+             * @description How far its clock is ahead of that of the node that was asked, in milliseconds; off by half of `took_ms` at most.
+             */
+            clock_ahead_ms?: number | null;
+            /** @description Its name. */
+            name: string;
+            /** @description Why it said nothing. */
+            problem?: string | null;
+            report?: components["schemas"]["NodeReport"] | null;
+            /**
+             * Format: int64
+             * @description How long it took, in milliseconds.
+             */
+            took_ms: number;
+        };
+        /** @description The reply to `GET /v1/node`: what a node of a fleet says of itself. */
+        NodeReport: {
+            /**
+             * Format: int64
+             * @description How old what it knows of others may be, in milliseconds.
+             */
+            age_ms?: number | null;
+            /**
+             * Format: date-time
+             * @description When the fleet's authority ends.
+             */
+            authority_until?: string | null;
+            /**
+             * Format: date-time
+             * @description When its certificate ends.
+             */
+            certificate_until?: string | null;
+            /** @description Its name. */
+            node: string;
+            /** @description Why it does not give names, if it does not. */
+            problem?: string | null;
+            /** @description `member`, `joining` or `refused`. */
+            standing: string;
+            /** @description Tokens that the fleet had, and has no more: they let nobody in, and are kept. */
+            suspended_tokens: components["schemas"]["SuspendedToken"][];
+            /**
+             * Format: date-time
+             * @description The time of its clock.
+             */
+            time: string;
+            /**
+             * Format: int32
+             * @description Names of branches that have ended which etcd has not heard of yet.
+             */
+            to_free: number;
+            /**
+             * Format: int32
+             * @description Values in etcd that it cannot read: of a later version, or damaged.
+             */
+            unread: number;
+            /** @description Tokens that were revoked there, of which etcd has not heard yet. */
+            untold_revocations: string[];
+            /** @description The version of its daemon. */
+            version: string;
+            /** @description What `duramen status` warns of there. */
+            warnings: string[];
+        };
         /** @description How far a number is moved. */
         Noise: {
             /**
@@ -2657,6 +2891,19 @@ export interface components {
             /** @description The name or the id of one of its snapshots, or a time (RFC 3339): the newest one that was there by then. */
             to: string;
         };
+        /** @description A restore that is under way, or was interrupted. */
+        RestoreView: {
+            /**
+             * Format: date-time
+             * @description When its restore began.
+             */
+            began_at: string;
+            /**
+             * Format: date-time
+             * @description When the backup was made.
+             */
+            made_at: string;
+        };
         /** @description A column of a result. */
         ResultColumn: {
             /** @description Its name. */
@@ -2920,12 +3167,6 @@ export interface components {
              */
             refill?: components["schemas"]["RefillSettings"];
             /**
-             * Format: int32
-             * @description On how many nodes of its fleet it is. `None`: on the one on which it was added, if its daemon is in a fleet.
-             * @default null
-             */
-            replicas?: number | null;
-            /**
              * @description Server settings of its branches, on top of the minimal ones.
              * @default {}
              */
@@ -2961,7 +3202,6 @@ export interface components {
             database: string;
             /** @description Digest over all files of the snapshot; empty while it is being taken, behind the back of who refreshed a source that follows its origin. */
             digest: string;
-            fleet?: components["schemas"]["FleetSource"] | null;
             follow?: components["schemas"]["FollowView"] | null;
             /**
              * Format: int32
@@ -3255,6 +3495,13 @@ export interface components {
             table: string;
             /** @description A condition in SQL for its rows, evaluated with read access only. */
             where?: string | null;
+        };
+        /** @description A token that the fleet had, and has no more: it was revoked on another node, or etcd lost it. */
+        SuspendedToken: {
+            /** @description Its id. */
+            id: string;
+            /** @description Its name. */
+            name: string;
         };
         /** @description What a snapshot of a branch is to be called. */
         TakeSnapshot: {

@@ -27,7 +27,7 @@ from .errors import (
     StatementFailed,
     Unreachable,
 )
-from .shards import Shard, Shards
+from .shards import Missing, Shard, ShardInstance, ShardPage, Shards
 from .worker import run_worker
 
 __all__ = [
@@ -39,12 +39,15 @@ __all__ = [
     "Conflict",
     "DuramenError",
     "Later",
+    "Missing",
     "NotAllowed",
     "NotAuthenticated",
     "NotFound",
     "Refused",
     "Result",
     "Shard",
+    "ShardInstance",
+    "ShardPage",
     "Shards",
     "StatementFailed",
     "Task",

@@ -382,6 +382,49 @@ pub struct FunctionQueue {
     pub admitted: Option<i64>,
 }
 
+/// `GET /v1/attachments/{name}/shards`: the databases that run functions together with this one, each asked by itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct FunctionShards {
+    /// The version of the list that this database knows; 0: it belongs to no cluster.
+    pub version: i64,
+    /// Which of the shards it is.
+    pub here: Option<u16>,
+    /// The shards that are served, in the order of their numbers.
+    pub shards: Vec<FunctionShard>,
+}
+
+/// One of several databases that run functions together.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct FunctionShard {
+    /// Its number.
+    pub shard: u16,
+    /// `open`: it takes new instances; `draining`: it takes none.
+    pub state: String,
+    /// Where it is, without role and password.
+    pub place: String,
+    /// What it has; absent if it does not answer.
+    pub has: Option<FunctionShardCounts>,
+    /// Why it does not.
+    pub problem: Option<String>,
+}
+
+/// What a shard has.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct FunctionShardCounts {
+    /// The version of the list that it knows.
+    pub version: i64,
+    /// Instances that have not begun.
+    pub pending: i64,
+    /// Instances that have begun, and not ended.
+    pub running: i64,
+    /// Workers that have been heard of within 20 seconds.
+    pub workers: i64,
+    /// For how long the oldest that is pending has waited, in seconds.
+    pub oldest_s: Option<f64>,
+    /// Whether a commit is on a standby before it is acknowledged; absent where the role may not see that.
+    pub synchronous: Option<bool>,
+}
+
 /// What is started at which times.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FunctionSchedule {

@@ -40,6 +40,10 @@ Examples:
 pub(crate) const LEAVE_EXAMPLES: &str = "\
 Examples:
   duramen fn cluster leave postgres://df_worker@d/jobs     `create` or `add` was interrupted, and is not wanted any more";
+pub(crate) const BELIEVE_EXAMPLES: &str = "\
+Examples:
+  duramen fn cluster believe 1     shard 0 was restored from a backup, and has an older list than shard 1
+  duramen fn cluster believe 0     whoever owns shard 1 has written a list there that is not so";
 pub(crate) const REMOVE_EXAMPLES: &str = "\
 Examples:
   duramen fn cluster drain 2 && duramen fn cluster remove 2     refused while instances have not ended
@@ -65,6 +69,9 @@ pub(crate) enum Command {
     /// Take back that a database was made ready for a cluster whose list has not come
     #[command(after_help = LEAVE_EXAMPLES)]
     Leave(Leave),
+    /// Put the list of a shard in force where shards have different ones, which commands refuse to choose from
+    #[command(after_help = BELIEVE_EXAMPLES)]
+    Believe(Number),
     /// Take a shard that is drained and has ended what it had out of the list
     #[command(after_help = REMOVE_EXAMPLES)]
     Remove(Remove),
@@ -130,6 +137,7 @@ pub(crate) async fn run(
         Command::Add(Add { new }) => cluster.add(&new).await?,
         Command::Drain(Number { shard }) => cluster.set(shard, ShardState::Draining, false).await?,
         Command::Open(Number { shard }) => cluster.set(shard, ShardState::Open, false).await?,
+        Command::Believe(Number { shard }) => cluster.believe(shard).await?,
         Command::Remove(Remove { number, force }) => {
             cluster.set(number.shard, ShardState::Removed, force).await?
         }

@@ -4,11 +4,16 @@ use super::{
     handle::{note, Handle, Session},
     text,
 };
-use crate::{context::Outcome, failure::Failure, output};
+use crate::{
+    context::Outcome,
+    failure::{Failure, FAILED},
+    output,
+};
 use clap::{Args, ValueEnum};
+use duramen_functions::cluster::{Cluster, Found, Group, Wanted};
 use jiff::Timestamp;
 use serde::Serialize;
-use serde_json::{json, value::RawValue};
+use serde_json::{json, value::RawValue, Value};
 use std::process::ExitCode;
 use tokio_postgres::{
     types::{ToSql, Type},
@@ -21,6 +26,7 @@ Examples:
   duramen fn list --status failed --limit 100
   duramen fn list --label nightly --all --json | jq '.instances[].id'
   duramen fn list --queue mail --since 2026-11-24T00:00:00Z --input '{\"customer\": 7}'
+  duramen fn list --cluster --status failed       of all shards; exit status 1 if one of them does not answer
   duramen fn list --like 'night%' --count         how many, by status, queue and role";
 
 /// The most rows that the server gives at once, unless its owner says otherwise.
@@ -70,6 +76,9 @@ pub(crate) struct List {
     /// All of them
     #[arg(long, conflicts_with = "limit")]
     all: bool,
+    /// Those of all shards of the cluster that the database belongs to, merged by the time of their start
+    #[arg(long)]
+    cluster: bool,
     /// Continue an earlier list: its `next`
     #[arg(long, value_name = "CURSOR")]
     after: Option<String>,
@@ -103,6 +112,8 @@ impl Status {
 
 #[derive(Debug, Serialize)]
 struct Instance {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shard: Option<u16>,
     id: String,
     label: Option<String>,
     status: String,
@@ -120,12 +131,9 @@ struct Instance {
 impl Instance {
     fn read(row: &Row) -> Instance {
         let status: String = row.get("status");
-        let output: Option<String> = row.get("output");
-        let (result, error) = match status.as_str() {
-            "completed" => (output.and_then(text::raw), None),
-            _ => (None, output),
-        };
+        let (result, error) = told(&status, row.get("output"));
         Instance {
+            shard: None,
             id: row.get("instance_id"),
             label: row.get("label"),
             status,
@@ -134,6 +142,23 @@ impl Instance {
             executions: row.get("execution_count"),
             created_at: row.get("created_at"),
             completed_at: row.get("completed_at"),
+            result,
+            error,
+        }
+    }
+
+    fn found(found: Found) -> Instance {
+        let (result, error) = told(&found.status, found.output);
+        Instance {
+            shard: Some(found.shard),
+            id: found.id,
+            label: found.label,
+            completed_at: found.ended_at.filter(|_| found.status == "completed"),
+            status: found.status,
+            queue: found.queue,
+            role: found.role,
+            executions: found.executions,
+            created_at: found.created_at,
             result,
             error,
         }
@@ -153,6 +178,14 @@ impl Instance {
     }
 }
 
+/// What an instance has come to: a result, or why there is none.
+fn told(status: &str, output: Option<String>) -> (Option<Box<RawValue>>, Option<String>) {
+    match status {
+        "completed" => (output.and_then(text::raw), None),
+        _ => (None, output),
+    }
+}
+
 /// What a search is for, as `df.find_instances` and `df.count_instances` take it.
 struct Filter {
     status: Option<&'static str>,
@@ -169,6 +202,19 @@ impl List {
             && self.since.is_none()
             && self.until.is_none()
             && self.input.is_none()
+    }
+
+    fn wanted(&self) -> Wanted {
+        Wanted {
+            status: self.status.map(|status| status.name().to_owned()),
+            label: self.label.clone(),
+            label_like: self.like.clone(),
+            queue: self.queue.clone(),
+            role: self.role.clone(),
+            since: self.since,
+            until: self.until,
+            input: self.input.clone(),
+        }
     }
 
     fn filter(&self) -> Filter {
@@ -193,26 +239,90 @@ impl List {
 async fn count(handle: &Handle, session: &Session<'_>, list: &List) -> Outcome {
     let filter = list.filter();
     let rows = session.rows(COUNT, &list.parameters(&filter)).await?;
-    let groups: Vec<(String, Option<String>, String, i64)> =
-        rows.iter().map(|row| (row.get(0), row.get(1), row.get(2), row.get(3))).collect();
-    let total: i64 = groups.iter().map(|group| group.3).sum();
-    if handle.json {
-        let groups: Vec<_> = groups
-            .iter()
-            .map(|(status, queue, role, count)| json!({ "status": status, "queue": queue, "role": role, "count": count }))
-            .collect();
-        output::json(&json!({ "total": total, "groups": groups }))?;
-    } else {
-        let rows = groups.into_iter().map(|(status, queue, role, count)| {
-            [status, text::cell(queue.as_deref(), 30), role, count.to_string()]
-        });
-        output::print(output::table(["STATUS", "QUEUE", "ROLE", "COUNT"], rows));
-        output::line(format!("{total} in all"));
-    }
+    let group =
+        |row: &Row| Group { status: row.get(0), queue: row.get(1), role: row.get(2), count: row.get(3) };
+    let groups: Vec<Group> = rows.iter().map(group).collect();
+    say_counts(handle, json!({}), &groups)?;
     Ok(ExitCode::SUCCESS)
 }
 
+/// Says how many there are; `value` has what else is to be said to programs.
+fn say_counts(handle: &Handle, mut value: Value, groups: &[Group]) -> Result<(), Failure> {
+    let total: i64 = groups.iter().map(|group| group.count).sum();
+    if handle.json {
+        (value["total"], value["groups"]) = (json!(total), json!(groups));
+        return output::json(&value);
+    }
+    let rows = groups.iter().map(|group| {
+        [
+            group.status.clone(),
+            text::cell(group.queue.as_deref(), 30),
+            group.role.clone(),
+            group.count.to_string(),
+        ]
+    });
+    output::print(output::table(["STATUS", "QUEUE", "ROLE", "COUNT"], rows));
+    output::line(format!("{total} in all"));
+    Ok(())
+}
+
+/// Lists, or counts, the instances of all shards.
+async fn of_cluster(handle: &Handle, list: &List) -> Outcome {
+    let mut lister = Cluster::read(&handle.url).await?.lister(list.wanted());
+    let missing_to_json = |missing: &[(u16, String)]| -> Value {
+        missing.iter().map(|(shard, error)| json!({ "shard": shard, "error": error })).collect()
+    };
+    if list.count {
+        let (groups, missing) = lister.count().await?;
+        say_counts(handle, json!({ "missing": missing_to_json(&missing) }), &groups)?;
+        return Ok(without(&missing));
+    }
+    let limit = if list.all { u64::MAX } else { list.limit };
+    let mut instances: Vec<Instance> = Vec::new();
+    let mut next = list.after.clone();
+    let missing = loop {
+        let left = limit - instances.len() as u64;
+        let many = u32::try_from(left).unwrap_or(u32::MAX);
+        let page = lister.page(many, next.as_deref()).await?;
+        instances.extend(page.instances.into_iter().map(Instance::found));
+        next = page.next;
+        if next.is_none() || instances.len() as u64 >= limit {
+            break page.missing;
+        }
+    };
+    if handle.json {
+        let missing = missing_to_json(&missing);
+        output::json(&json!({ "instances": instances, "next": next, "missing": missing }))?;
+    } else {
+        let rows = instances.iter().map(|instance| {
+            let [id, status, started, took, label, told] = instance.row();
+            let shard = instance.shard.map_or_else(String::new, |shard| shard.to_string());
+            [shard, id, status, started, took, label, told]
+        });
+        output::print(output::table(["SHARD", "ID", "STATUS", "STARTED", "TOOK", "LABEL", "OUTPUT"], rows));
+        if let Some(next) = next {
+            note(format_args!("there are more; see --limit and --all, or continue with --after {next}"));
+        }
+    }
+    Ok(without(&missing))
+}
+
+/// Says which shards are not in an answer. It is not a whole one then.
+fn without(missing: &[(u16, String)]) -> ExitCode {
+    for (shard, error) in missing {
+        note(format_args!("without shard {shard}: {error}"));
+    }
+    if missing.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(FAILED)
+    }
+}
+
 pub(crate) async fn run(handle: &Handle, list: List) -> Outcome {
+    if list.cluster {
+        return of_cluster(handle, &list).await;
+    }
     let session = handle.connect().await?;
     if list.count {
         return count(handle, &session, &list).await;

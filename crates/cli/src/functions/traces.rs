@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use clap::Args;
+use duramen_functions::cluster::ClusterWorker;
 use duramen_functions::worker::{Options, Worker};
 
 #[derive(Debug, Args)]
@@ -28,18 +29,20 @@ pub(crate) async fn start(options: Options, _: &Tracing) -> Result<Worker, Failu
     Ok(Worker::start(options).await?)
 }
 
-/// Says that a worker of a cluster traces nothing, where the environment wants traces.
+/// Starts a worker of all shards of a cluster.
 #[cfg(feature = "otlp")]
-pub(crate) fn none_of_clusters() -> Result<(), Failure> {
-    if crate::traces::settings()?.is_some() {
-        super::handle::note("a worker with --cluster sends no traces");
-    }
-    Ok(())
+pub(crate) async fn start_of_cluster(options: Options, tracing: &Tracing) -> Result<ClusterWorker, Failure> {
+    Ok(match crate::traces::settings()? {
+        Some(settings) => {
+            ClusterWorker::start_traced(options, settings.with_texts(tracing.trace_texts)).await?
+        }
+        None => ClusterWorker::start(options).await?,
+    })
 }
 
-/// Says that a worker of a cluster traces nothing, where the environment wants traces.
+/// Starts a worker of all shards of a cluster.
 #[cfg(not(feature = "otlp"))]
-pub(crate) fn none_of_clusters() -> Result<(), Failure> {
+pub(crate) async fn start_of_cluster(options: Options, _: &Tracing) -> Result<ClusterWorker, Failure> {
     crate::traces::warn();
-    Ok(())
+    Ok(ClusterWorker::start(options).await?)
 }

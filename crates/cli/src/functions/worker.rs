@@ -14,7 +14,7 @@ use crate::{
     output, parse,
 };
 use clap::Args;
-use duramen_functions::cluster::{ClusterMonitor, ClusterWorker};
+use duramen_functions::cluster::ClusterMonitor;
 use duramen_functions::worker::{self, Monitor, Options};
 use serde_json::json;
 use std::{future::Future, net::SocketAddr, process::ExitCode, time::Duration};
@@ -217,9 +217,8 @@ async fn of_cluster(
     listener: Option<(TcpListener, SocketAddr)>,
     mut stops: Stops,
 ) -> Outcome {
-    traces::none_of_clusters()?;
     let worker = tokio::select! {
-        worker = ClusterWorker::start(options) => worker?,
+        worker = traces::start_of_cluster(options, &work.tracing) => worker?,
         () = stops.next() => return Ok(ExitCode::SUCCESS),
     };
     for (shard, standing) in worker.monitor().shards() {

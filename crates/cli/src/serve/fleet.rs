@@ -1,7 +1,8 @@
 //! The options of `duramen serve` that make its daemon a node of a fleet.
 
+use super::etcd::EtcdArgs;
 use crate::{failure::Failure, parse};
-use duramen_fleet::address::{Access, Address};
+use duramen_fleet::address::Address;
 use duramen_server::fleet::FleetOptions;
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -34,24 +35,8 @@ pub(crate) struct FleetArgs {
     /// How long names of a node that is gone are kept for it [default: 5m]
     #[arg(long, value_name = "SPAN", value_parser = parse::span, requires = "fleet")]
     fleet_grace: Option<Duration>,
-    /// Speak to etcd on other machines without TLS: who is on the network between reads and writes all of the fleet
-    #[arg(long, requires = "fleet")]
-    etcd_insecure: bool,
-    /// The certificate that vouches for etcd (PEM) [default: those of the system]
-    #[arg(long, value_name = "FILE", requires = "fleet")]
-    etcd_ca: Option<PathBuf>,
-    /// A certificate to show etcd (PEM)
-    #[arg(long, value_name = "FILE", requires = "etcd_key")]
-    etcd_cert: Option<PathBuf>,
-    /// Its private key (PEM)
-    #[arg(long, value_name = "FILE", requires = "etcd_cert")]
-    etcd_key: Option<PathBuf>,
-    /// A user of etcd
-    #[arg(long, value_name = "NAME", requires = "etcd_password_file")]
-    etcd_user: Option<String>,
-    /// The file with the user's password
-    #[arg(long, value_name = "FILE", requires = "etcd_user")]
-    etcd_password_file: Option<PathBuf>,
+    #[command(flatten)]
+    access: EtcdArgs,
 }
 
 impl FleetArgs {
@@ -60,14 +45,7 @@ impl FleetArgs {
         let (Some(etcd), Some(node), Some(advertise)) = (self.fleet, self.node, self.advertise) else {
             return Ok(None);
         };
-        // Who writes to etcd is the administrator of all nodes.
-        if let Some(member) = etcd.open_member().filter(|_| !self.etcd_insecure) {
-            let message = format!(
-                "--fleet etcd://{member}: without TLS, who is on the network between this machine and etcd can act as the administrator of \
-                 all nodes; use etcds:// (--etcd-ca, --etcd-cert, --etcd-key), or, on a network of your own, --etcd-insecure"
-            );
-            return Err(Failure::Usage(message));
-        }
+        let access = self.access.access(&etcd)?;
         let port = advertise
             .rsplit_once(':')
             .and_then(|(host, port)| port.parse::<u16>().ok().filter(|port| *port > 0 && !host.is_empty()));
@@ -91,11 +69,7 @@ impl FleetArgs {
         }
         Ok(Some(FleetOptions {
             etcd,
-            access: Access {
-                authority: self.etcd_ca,
-                identity: self.etcd_cert.zip(self.etcd_key),
-                user: self.etcd_user.zip(self.etcd_password_file),
-            },
+            access,
             node,
             advertise,
             listen: self.fleet_listen.unwrap_or(SocketAddr::new(any, port)),

@@ -67,11 +67,37 @@ mod built {
         path.to_str().unwrap_or_default()
     }
 
+    /// Says what a store in object storage warns of: that its cache cannot be used.
+    struct Warnings;
+
+    impl log::Log for Warnings {
+        fn enabled(&self, about: &log::Metadata<'_>) -> bool {
+            about.level() <= log::Level::Warn && about.target().starts_with("duramen_store_s3")
+        }
+
+        fn log(&self, record: &log::Record<'_>) {
+            if self.enabled(record.metadata()) {
+                crate::output::told(format_args!("warning: {}\n", record.args()));
+            }
+        }
+
+        fn flush(&self) {}
+    }
+
+    fn say_warnings() {
+        // Whoever was first writes what is said.
+        if log::set_logger(&Warnings).is_ok() {
+            log::set_max_level(log::LevelFilter::Warn);
+        }
+    }
+
     pub(crate) fn open(path: &Path, options: Options, remote: &Remote) -> Result<Store, Failure> {
+        say_warnings();
         Ok(duramen_store_s3::open(url(path), options, remote.options())?)
     }
 
     pub(crate) fn follow(path: &Path, options: Options, remote: &Remote) -> Result<Follower, Failure> {
+        say_warnings();
         Ok(duramen_store_s3::follow(url(path), options, remote.options())?)
     }
 

@@ -168,6 +168,11 @@ fn said(keep: &Keep) -> String {
     text
 }
 
+/// What states hold, if it is known.
+fn held(bytes: Option<u64>) -> String {
+    bytes.map_or_else(|| "unknown size".to_owned(), output::bytes)
+}
+
 fn list(handle: &Handle, limit: usize) -> Outcome {
     handle.read(|store| {
         let branch = handle.branch(store)?;
@@ -181,25 +186,20 @@ fn list(handle: &Handle, limit: usize) -> Outcome {
             .iter()
             .map(|state| {
                 let (version, entries) = (state.version.to_string(), state.entries.to_string());
-                Ok([
-                    version,
-                    time_of(state.time_ms)?,
-                    state.tags.join(" "),
-                    entries,
-                    output::bytes(state.bytes),
-                ])
+                Ok([version, time_of(state.time_ms)?, state.tags.join(" "), entries, held(state.bytes)])
             })
             .collect();
         if !newest.is_empty() {
             output::print(output::table(["VERSION", "RETAINED", "TAGS", "ENTRIES", "HOLDS"], rows?));
         }
-        let all = history.states.iter().map(|state| state.bytes).sum();
+        // Of a store that knows none of them it is not known, either.
+        let all = history.states.iter().map(|state| state.bytes).sum::<Option<u64>>();
         let kept = history.keep.as_ref().map_or_else(
             || "only states with a tag are retained; `store history keep` retains more".to_owned(),
             said,
         );
         let states = several(history.states.len() as u64, "state");
-        output::line(format_args!("{states} of {}, {}; {kept}", branch.name(), output::bytes(all)));
+        output::line(format_args!("{states} of {}, {}; {kept}", branch.name(), held(all)));
         Ok(ExitCode::SUCCESS)
     })
 }

@@ -84,7 +84,8 @@ impl Bed {
         for (number, name) in NAMES.into_iter().take(made.nodes).enumerate() {
             let home = Home::new();
             authority::certify(&ca, name, &home.path().join("fleet")).expect("a certificate");
-            let program = bed.program(number, name, &home, made.grace, &[]);
+            let jumps = bed.jumps(number).display().to_string();
+            let program = bed.program(number, name, &home, made.grace, &[("DURAMEN_CLOCK_JUMPS", jumps)]);
             bed.nodes.push(Node { name, program, home });
         }
         for node in &bed.nodes {
@@ -180,6 +181,17 @@ impl Bed {
             program = program.variable(name, value);
         }
         program
+    }
+
+    fn jumps(&self, number: usize) -> PathBuf {
+        self.dir.path().join(format!("{number}.jumps"))
+    }
+
+    /// Sets the clocks of a node off: its wall clock by so many seconds, and that which goes on while a machine is suspended.
+    pub(crate) fn jump(&self, number: usize, wall_s: i64, suspended_s: u64) {
+        let (path, draft) = (self.jumps(number), self.dir.path().join(format!("{number}.draft")));
+        std::fs::write(&draft, format!("{wall_s} {suspended_s}")).expect("a file");
+        std::fs::rename(draft, path).expect("its place");
     }
 
     pub(crate) fn node(&self, name: &str) -> &Node {

@@ -1,7 +1,11 @@
 //! What a fleet costs: printed, and asserted only where it is a count.
 
 use crate::bed::{end, within, Bed, Made};
-use duramen_api::model::{CreateBranch, QueryRequest};
+use crate::sessions::{enter, token};
+use duramen_api::{
+    model::{CreateBranch, QueryRequest},
+    token::Role,
+};
 use duramen_base::clock;
 use duramen_client::Connection;
 use duramen_fleet::{
@@ -13,6 +17,8 @@ use std::time::Duration;
 
 const CREATES: usize = 100;
 const QUERIES: usize = 1000;
+/// Queries before those that are measured.
+const WARM: usize = 100;
 
 fn percentile(times: &mut [Duration], part: f64) -> f64 {
     times.sort();
@@ -41,17 +47,38 @@ async fn creates(at: &mut Connection, prefix: &str) -> Vec<Duration> {
     times
 }
 
-async fn queries(at: &mut Connection, name: &str) -> Vec<Duration> {
-    let request = QueryRequest { sql: Some("SELECT 1".to_owned()), ..QueryRequest::default() };
-    let mut times = Vec::new();
-    for number in 0..QUERIES + 100 {
-        let begin = clock::now();
-        at.query(name, &request).await.expect("a row");
-        if number >= 100 {
-            times.push(begin.elapsed());
+/// The same done here and there by turns, so that both share what else the machine does.
+struct Turns {
+    here: Vec<Duration>,
+    there: Vec<Duration>,
+}
+
+impl Turns {
+    async fn of(mut once: impl AsyncFnMut(bool)) -> Turns {
+        let mut turns = Turns { here: Vec::new(), there: Vec::new() };
+        for number in 0..QUERIES + WARM {
+            for is_here in [true, false] {
+                let begin = clock::now();
+                once(is_here).await;
+                let times = if is_here { &mut turns.here } else { &mut turns.there };
+                if number >= WARM {
+                    times.push(begin.elapsed());
+                }
+            }
+        }
+        turns
+    }
+
+    fn print(&mut self, what: &str) {
+        for part in [0.5, 0.95] {
+            let (here, there) = (percentile(&mut self.here, part), percentile(&mut self.there, part));
+            let us = (there - here) * 1000.0;
+            println!(
+                "{what}, p{:.0}: {here:.3} ms here, {there:.3} ms by a hop, {us:+.0} us (150 wanted)",
+                part * 100.0
+            );
         }
     }
-    times
 }
 
 /// FL-9 is asserted; times are printed.
@@ -67,17 +94,24 @@ fn what_a_fleet_costs() {
         let wrote = writes(&bed).await - before;
         let wanted = CreateBranch { name: Some("q".to_owned()), ..CreateBranch::default() };
         here.create_branch(&wanted).await.expect("a branch");
+        let request = QueryRequest { sql: Some("SELECT 1".to_owned()), ..QueryRequest::default() };
+        let token = token(&bed, "a", "ci", Role::Admin).await;
+        let sessions = [enter(&bed, 0, &token, "q").await, enter(&bed, 1, &token, "q").await];
+        let [session_here, session_there] = sessions.map(|session| session.expect("a session"));
         let mut rounds = Vec::new();
         for _ in 0..3 {
-            let mut own = queries(&mut here, "q").await;
-            let mut hop = queries(&mut there, "q").await;
-            rounds.push((
-                percentile(&mut own, 0.5),
-                percentile(&mut hop, 0.5),
-                percentile(&mut own, 0.95),
-                percentile(&mut hop, 0.95),
-            ));
+            let by_http = Turns::of(async |is_here| {
+                let at = if is_here { &mut here } else { &mut there };
+                at.query("q", &request).await.expect("a row");
+            });
+            let by_http = by_http.await;
+            let by_session = Turns::of(async |is_here| {
+                let session = if is_here { &session_here } else { &session_there };
+                session.simple_query("SELECT 1").await.expect("a row");
+            });
+            rounds.push((by_http, by_session.await));
         }
+        drop((session_here, session_there));
         println!(
             "one write to etcd: p50 {:.2} ms, p95 {:.2} ms",
             percentile(&mut puts, 0.5),
@@ -91,8 +125,9 @@ fn what_a_fleet_costs() {
             "create elsewhere minus local minus one put, p95: {:.2} ms (2 wanted)",
             percentile(&mut elsewhere, 0.95) - percentile(&mut local, 0.95) - percentile(&mut puts, 0.95)
         );
-        for (own, hop, own95, hop95) in rounds {
-            println!("query p50: {own:.3} ms here, {hop:.3} ms by a hop, {:+.0} us (150 wanted); p95 {own95:.3}, {hop95:.3}", (hop - own) * 1000.0);
+        for (mut by_http, mut by_session) in rounds {
+            by_http.print("query");
+            by_session.print("query in a session");
         }
         #[allow(clippy::cast_precision_loss, reason = "a few hundred")]
         let each = wrote as f64 / (2 * CREATES) as f64;

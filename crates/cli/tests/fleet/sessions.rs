@@ -10,7 +10,7 @@ use tokio::{
 };
 use tokio_postgres::{Client, NoTls};
 
-async fn token(bed: &Bed, node: &str, name: &str, role: Role) -> NewToken {
+pub(crate) async fn token(bed: &Bed, node: &str, name: &str, role: Role) -> NewToken {
     let wanted = CreateToken { name: name.to_owned(), role, ..CreateToken::default() };
     let made = bed.node(node).connect().await.create_token(&wanted).await.expect("a token");
     for node in &bed.nodes {
@@ -22,7 +22,7 @@ async fn token(bed: &Bed, node: &str, name: &str, role: Role) -> NewToken {
     made
 }
 
-async fn enter(
+pub(crate) async fn enter(
     bed: &Bed,
     number: usize,
     token: &NewToken,
@@ -37,7 +37,7 @@ async fn enter(
 }
 
 /// The same, once the node knows the token.
-async fn enter_soon(bed: &Bed, number: usize, token: &NewToken, database: &str) -> Client {
+pub(crate) async fn enter_soon(bed: &Bed, number: usize, token: &NewToken, database: &str) -> Client {
     let mut client = None;
     until("it is let in", async || {
         client = enter(bed, number, token, database).await.ok();
@@ -47,20 +47,38 @@ async fn enter_soon(bed: &Bed, number: usize, token: &NewToken, database: &str) 
     client.expect("a session")
 }
 
-fn state(error: &tokio_postgres::Error) -> String {
+pub(crate) fn state(error: &tokio_postgres::Error) -> String {
     error.code().map_or_else(|| format!("{error:?}"), |code| code.code().to_owned())
 }
 
 /// What the HTTP door of a node answers.
-async fn http(bed: &Bed, number: usize, path: &str, headers: &str) -> String {
+pub(crate) async fn http(bed: &Bed, number: usize, path: &str, headers: &str) -> String {
+    send(bed, number, ("GET", path), headers, "").await
+}
+
+/// The same, of any request.
+pub(crate) async fn send(
+    bed: &Bed,
+    number: usize,
+    (method, path): (&str, &str),
+    headers: &str,
+    body: &str,
+) -> String {
     let address = bed.network.address(number);
     let mut stream = TcpStream::connect((address, HTTP_PORT)).await.expect("it listens");
-    let request =
-        format!("GET {path} HTTP/1.1\r\nhost: {address}:{HTTP_PORT}\r\n{headers}connection: close\r\n\r\n");
+    let length = body.len();
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nhost: {address}:{HTTP_PORT}\r\n{headers}content-length: {length}\r\nconnection: close\r\n\r\n{body}"
+    );
     stream.write_all(request.as_bytes()).await.expect("it is sent");
     let mut text = Vec::new();
     stream.read_to_end(&mut text).await.expect("an answer");
     String::from_utf8_lossy(&text).into_owned()
+}
+
+/// The header by which the holder of a token is known over HTTP.
+pub(crate) fn bearer(token: &NewToken) -> String {
+    format!("authorization: Bearer {}:{}\r\n", token.token.name, token.secret)
 }
 
 /// FL-7, FL-8, FL-13, R6, R9.
@@ -118,8 +136,6 @@ fn a_client_enters_any_branch_by_any_router_as_its_token_may() {
             assert_eq!(state(&error), "42501", "{number}");
             let error = enter(&bed, number, &ci, "none").await.expect_err("there is none");
             assert_eq!(state(&error), "3D000", "{number}");
-            let bearer =
-                |token: &NewToken| format!("authorization: Bearer {}:{}\r\n", token.token.name, token.secret);
             let forged = "x-duramen-caller: owner\r\nx-duramen-router: evil:1\r\n";
             for (headers, status) in [
                 (bearer(&ci), "200"),
@@ -127,7 +143,7 @@ fn a_client_enters_any_branch_by_any_router_as_its_token_may() {
                 (bearer(&eve), "404"),
                 (bearer(&eve) + forged, "404"),
                 (forged.to_owned(), "401"),
-                (format!("x-duramen-caller: token {}\r\n", ci.token.id), "401"),
+                (format!("x-duramen-caller: token {} ci\r\n", ci.token.id), "401"),
             ] {
                 let answer = http(&bed, number, "/v1/branches/s1", &headers).await;
                 assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{number} {headers}: {answer}");

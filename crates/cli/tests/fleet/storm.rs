@@ -1,4 +1,5 @@
-//! Fifty clients create, query, reset and destroy under random kills, holds and partitions; what they were told is checked.
+//! Fifty clients create, query, reset and destroy under random kills, holds, partitions and jumps of clocks; what they were told
+//! is checked.
 
 use crate::bed::{end, until, within, Bed, Made};
 use crate::history::{History, Told};
@@ -17,6 +18,8 @@ use std::{
 
 const CLIENTS: usize = 50;
 const NAMES: usize = 24;
+/// Longer than all the time by which clocks are set off.
+const LEASE_S: i64 = 80 * 86_400;
 /// Seconds, unless `DURAMEN_FLEET_SECONDS` says otherwise.
 const SECONDS: u64 = 120;
 
@@ -75,8 +78,9 @@ impl Storm {
         let call = self.history.now();
         match rng.u32(..40) {
             0..=13 => {
+                let (wait_ms, ttl_s) = (Some(5000), Some(LEASE_S));
                 let wanted =
-                    CreateBranch { name: Some(name.clone()), wait_ms: Some(5000), ..CreateBranch::default() };
+                    CreateBranch { name: Some(name.clone()), wait_ms, ttl_s, ..CreateBranch::default() };
                 let made = at.create_branch(&wanted).await;
                 // A refusal that is certain changes nothing; it is not looked at, as those that are not.
                 let told = self.told("create", made.map(|branch| (branch.id, branch.existing)));
@@ -130,14 +134,21 @@ enum Fault {
     Stop,
     /// The cable is pulled.
     Cut,
+    /// The wall clock is hours off, forward or back, and right again later.
+    Jump,
+    /// The machine was suspended for hours.
+    Suspend,
 }
 
 async fn faults(bed: &Bed, storm: &Storm, rng: &mut fastrand::Rng) {
+    // For how long each node was suspended: that is not taken back.
+    let mut suspended = vec![0; bed.nodes.len()];
     while !storm.over.load(Ordering::Relaxed) {
         tokio::time::sleep(Duration::from_millis(rng.u64(1000..4000))).await;
         let number = rng.usize(..bed.nodes.len());
         let node = &bed.nodes[number];
-        let fault = [Fault::Kill, Fault::Power, Fault::Stop, Fault::Cut][rng.usize(..4)];
+        let all = [Fault::Kill, Fault::Power, Fault::Stop, Fault::Cut, Fault::Jump, Fault::Suspend];
+        let fault = all[rng.usize(..all.len())];
         // Shorter than the etcd lease, or longer.
         let lasting = Duration::from_millis(rng.u64(500..9000));
         storm.count(format!("fault: {fault:?}"));
@@ -161,6 +172,19 @@ async fn faults(bed: &Bed, storm: &Storm, rng: &mut fastrand::Rng) {
                 bed.network.pull(number, true).expect("pulled");
                 tokio::time::sleep(lasting).await;
                 bed.network.pull(number, false).expect("put back");
+            }
+            Fault::Jump => {
+                bed.jump(number, rng.i64(-6 * 3600..6 * 3600), suspended[number]);
+                tokio::time::sleep(lasting).await;
+                bed.jump(number, 0, suspended[number]);
+            }
+            Fault::Suspend => {
+                // What the daemon sees of it when it goes on: it stood still for a moment, and hours have gone by.
+                node.signal(Signal::STOP);
+                tokio::time::sleep(Duration::from_millis(rng.u64(10..500))).await;
+                suspended[number] += rng.u64(60..6 * 3600);
+                bed.jump(number, 0, suspended[number]);
+                node.signal(Signal::CONT);
             }
         }
     }

@@ -3,6 +3,7 @@
 
 use crate::common;
 
+mod cluster_check;
 mod clusters;
 mod dashboard;
 mod documentation;

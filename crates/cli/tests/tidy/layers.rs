@@ -46,6 +46,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("fleet", &["base"]),
+    ("operate", &["base", "api", "functions", "fleet"]),
     (
         "server",
         &[
@@ -108,6 +109,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "mcp",
             "branches",
             "fleet",
+            "operate",
             "functions",
             "server",
             "reports",

@@ -4,6 +4,7 @@ use duramen_drill::etcd::{program, Etcd};
 use duramen_drill::Network;
 use duramen_fleet::{
     address::Access,
+    agreed::Agreement,
     member::{Fleet, Settings, Standing},
     names::{Holds, Local},
     record::Capacity,
@@ -21,6 +22,7 @@ const SOON: Duration = Duration::from_secs(15);
 
 pub(crate) struct Bed {
     pub(crate) etcd: Etcd,
+    network: Network,
     _dir: tempfile::TempDir,
 }
 
@@ -30,10 +32,10 @@ impl Bed {
         let dir = tempfile::tempdir().expect("a folder");
         let program = program(&duramen_base::home::usual()).expect("etcd is there");
         let user = ServerUser::of_this_process().expect("a user");
-        let etcd = Etcd::start(dir.path(), &program, members, &user, &Network::loopback(members))
-            .expect("it starts");
+        let network = Network::loopback(members);
+        let etcd = Etcd::start(dir.path(), &program, members, &user, &network).expect("it starts");
         etcd.ready().await.expect("a leader");
-        Bed { etcd, _dir: dir }
+        Bed { etcd, network, _dir: dir }
     }
 
     pub(crate) fn settings(&self, node: &str) -> Settings {
@@ -60,6 +62,23 @@ impl Bed {
         let fleet = self.joining(self.settings(node));
         registered(&fleet).await;
         fleet
+    }
+
+    /// The fleet's etcd as it is, for who is not a node.
+    pub(crate) fn agreement(&self) -> Agreement {
+        Agreement::at(self.settings("x").etcd, Access::default()).expect("it needs no file")
+    }
+
+    /// All members lose their data, and begin anew.
+    pub(crate) async fn lose(&self) {
+        for member in self.etcd.members() {
+            member.kill().expect("it ends");
+            std::fs::remove_dir_all(member.dir().join("data")).expect("its data");
+        }
+        for member in self.etcd.members() {
+            member.start(&self.network).expect("it starts");
+        }
+        self.etcd.ready().await.expect("a leader");
     }
 
     /// All members answer nothing, or again.

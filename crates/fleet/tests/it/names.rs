@@ -3,10 +3,16 @@
 use crate::bed::{registered, until, Bed, Held, GRACE};
 use duramen_fleet::{
     member::{Fleet, Settings, Standing},
-    names::{ClaimError, Reconciled},
+    names::{ClaimError, Holds, Local, Reconciled},
     view::NodeState,
 };
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        Arc,
+    },
+    time::Duration,
+};
 
 const SOON: Duration = Duration::from_secs(5);
 
@@ -285,4 +291,55 @@ async fn an_old_claim_of_the_node_itself_renames_no_branch() {
     assert_eq!(held.names(), ["x"]);
     until("the old one is freed", async || back.to_free() == 0).await;
     assert_eq!(back.find("x").await.unwrap().unwrap().id, "b-new");
+}
+
+/// A node whose branch ends right after it was asked what it holds, and whose name another branch of it gets at once.
+struct Moving {
+    fleet: Arc<Fleet>,
+    asked: AtomicBool,
+    before: Held,
+    since: Held,
+}
+
+impl Holds for Moving {
+    fn all(&self) -> Vec<Local> {
+        if self.asked.swap(true, Ordering::Relaxed) {
+            return self.since.all();
+        }
+        let claiming = async {
+            for local in self.since.all() {
+                self.fleet.claim(&local.name, &local.id, None, None).await.unwrap();
+                self.fleet.confirm(&local.name, &local.id).await.unwrap();
+            }
+        };
+        tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(claiming));
+        self.before.all()
+    }
+
+    fn rename(&self, name: &str, id: &str, other: &str) -> Result<(), String> {
+        self.since.rename(name, id, other)
+    }
+}
+
+/// FL-1, FL-6: a branch that ends while names are brought together with branches takes its name back from nobody, and keeps it from
+/// nobody.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_branch_that_ends_while_names_are_reconciled_has_no_name() {
+    let bed = Bed::new(1).await;
+    let a = bed.node("a").await;
+    let moving = |since: &[(&str, &str)]| Moving {
+        fleet: Arc::clone(&a),
+        asked: AtomicBool::new(false),
+        before: Held::of(&[("x", "b-1")]),
+        since: Held::of(since),
+    };
+    let done = a.reconcile(&moving(&[("x", "b-2")])).await.unwrap();
+    assert_eq!((done.claimed, done.renamed), (vec![], vec![]));
+    assert_eq!(a.find("x").await.unwrap().unwrap().id, "b-2", "the name is the other branch's");
+    a.ended("x", "b-2");
+    assert!(a.freed("x", "b-2", SOON).await);
+    until("it is seen", async || a.view().name("x").is_none()).await;
+    a.reconcile(&moving(&[])).await.unwrap();
+    assert!(a.freed("x", "b-1", SOON).await);
+    assert_eq!(bed.keys("names/").await, [""; 0], "it is nobody's");
 }

@@ -143,7 +143,8 @@ impl Clients {
         cluster.target_of(cluster.shard(number).ok_or(missing)?)
     }
 
-    /// Reads the list again: where it was read first, or on another shard while that one does not answer.
+    /// Reads the list again: where it was read first, or on another shard while that one does not answer. From there nothing is learned
+    /// but what takes starts.
     async fn read_again(&self) -> Result<(), ClusterError> {
         let known = self.cluster().await;
         let read = match Cluster::read(&self.url).await {
@@ -151,9 +152,13 @@ impl Clients {
             Err(error) => {
                 let mut read = None;
                 for shard in known.served().filter(|shard| shard.number != known.here()) {
-                    if let Ok(found) = Cluster::read(&known.target_of(shard)?.exposed()).await {
-                        read = Some((*known).clone().with_list_of(found));
-                        break;
+                    match Cluster::read(&known.target_of(shard)?.exposed()).await {
+                        // Where else a password is sent says the database that was named, and nobody else.
+                        Ok(found) if known.has_places_of(&found) && found.version() > known.version() => {
+                            read = Some((*known).clone().with_list_of(found));
+                            break;
+                        }
+                        _ => {}
                     }
                 }
                 read.ok_or(error)?

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tokio::task::JoinSet;
 use tokio_postgres::types::Type;
@@ -16,8 +16,11 @@ use duramen_postgres::connection::Target;
 /// How often a change is decided anew that another one has overtaken.
 const DECISIONS_MAX: usize = 5;
 
+/// A list that is newer by more changes than this was not made by changing it, and is not heeded.
+const CHANGES_MAX: i64 = 1_000;
+
 /// Whether a shard takes new instances.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ShardState {
     /// It takes new instances.
@@ -54,7 +57,8 @@ impl fmt::Display for ShardState {
 }
 
 /// One database of a cluster.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Shard {
     /// Its number, which the ids of its instances have.
     #[serde(rename = "shard")]
@@ -125,7 +129,7 @@ impl Cluster {
         Cluster::known_to(&Member::own(target).await?, target).await
     }
 
-    async fn known_to(member: &Member, login: &Target) -> Result<Cluster, ClusterError> {
+    pub(super) async fn known_to(member: &Member, login: &Target) -> Result<Cluster, ClusterError> {
         let none = || ClusterError::None { target: login.describe() };
         let row =
             member.row("SELECT m.cluster::text, m.cluster_version, m.shard FROM df._meta m", &[]).await?;
@@ -291,27 +295,71 @@ impl Cluster {
         Ok(())
     }
 
-    /// Decides on the next version of the list: from the one that shard 0 has, as often as another change overtakes it. If shard 0
-    /// has gone back (it was restored, or its standby had not been sent all), what another one knows is put in force there first.
+    /// Puts a list in force everywhere although shard 0 has an older one, or another: what the shard `number` has, if shard 0 has gone back
+    /// (it was restored, or its standby had not been sent all); with 0, what shard 0 has, whatever others say.
+    ///
+    /// # Errors
+    /// [`ClusterError`]; [`ClusterError::NotAhead`].
+    pub async fn believe(&self, number: u16) -> Result<Cluster, ClusterError> {
+        let (member, known) = self.decider().await?;
+        let others = known.elsewhere().await;
+        let (version, shards) = if number == 0 {
+            let heeded = others.iter().filter(|other| other.version <= known.version + CHANGES_MAX);
+            let newest = heeded.map(|other| other.version).max().unwrap_or(0);
+            (newest.max(known.version) + 1, known.shards.clone())
+        } else {
+            let other = others.into_iter().find(|other| other.here == number);
+            let other = other.ok_or(ClusterError::NoShard { number, version: known.version })?;
+            if other.version <= known.version || other.version > known.version + CHANGES_MAX {
+                return Err(ClusterError::NotAhead { number, version: other.version });
+            }
+            (other.version, other.shards)
+        };
+        let version = take(&member, &known.id, 0, version, &shards, false).await?;
+        let believed = Cluster { version, shards, ..known };
+        believed.spread().await;
+        Ok(Cluster { here: self.here, login: self.login.clone(), ..believed })
+    }
+
+    /// A session with shard 0, which decides on the list, and what it knows.
+    async fn decider(&self) -> Result<(Member, Cluster), ClusterError> {
+        let zero = self.shard(0).ok_or(ClusterError::NoShard { number: 0, version: self.version })?;
+        let target = self.target_of(zero)?;
+        let member = Member::own(&target).await?;
+        let known = Cluster::known_to(&member, &target).await?;
+        if (known.id.as_str(), known.here) != (self.id.as_str(), 0) {
+            return Err(ClusterError::Elsewhere { number: 0, target: target.describe() });
+        }
+        Ok((member, known))
+    }
+
+    /// Whether another list leads nowhere that this one does not lead to.
+    pub(super) fn has_places_of(&self, other: &Cluster) -> bool {
+        let known = |shard: &Shard| self.shard(shard.number).is_some_and(|known| known.place == shard.place);
+        other.id == self.id && other.served().all(known)
+    }
+
+    /// Decides on the next version of the list: from the one that shard 0 has, as often as another change overtakes it. What another
+    /// shard says is never put in force by itself: who owns that one could lead everybody anywhere.
     async fn decide(
         &self,
         change: impl AsyncFn(&Cluster) -> Result<Vec<Shard>, ClusterError>,
     ) -> Result<Cluster, ClusterError> {
-        let zero = self.shard(0).ok_or(ClusterError::NoShard { number: 0, version: self.version })?;
-        let target = self.target_of(zero)?;
         let mut tries = 0;
         loop {
-            let member = Member::own(&target).await?;
-            let mut known = Cluster::known_to(&member, &target).await?;
-            if (known.id.as_str(), known.here) != (self.id.as_str(), 0) {
-                return Err(ClusterError::Elsewhere { number: 0, target: target.describe() });
-            }
+            let (member, known) = self.decider().await?;
             for other in known.elsewhere().await {
-                if other.version > known.version {
-                    take(&member, &known.id, 0, other.version, &other.shards, false).await?;
-                    known = Cluster { shards: other.shards, version: other.version, ..known };
-                } else if other.version == known.version && other.shards != known.shards {
-                    return Err(ClusterError::Split { number: other.here, version: known.version });
+                let (number, version) = (other.here, other.version);
+                if version > known.version + CHANGES_MAX {
+                    tracing::error!(
+                        shard = number,
+                        version,
+                        "a shard has a list that cannot be: it is not heeded"
+                    );
+                } else if version > known.version {
+                    return Err(ClusterError::Ahead { number, version, known: known.version });
+                } else if version == known.version && other.shards != known.shards {
+                    return Err(ClusterError::Split { number, version });
                 }
             }
             let shards = change(&known).await?;
@@ -336,7 +384,7 @@ impl Cluster {
     }
 
     /// What the other shards know that can be reached.
-    async fn elsewhere(&self) -> Vec<Cluster> {
+    pub(super) async fn elsewhere(&self) -> Vec<Cluster> {
         let mut asked = JoinSet::new();
         for shard in self.served().filter(|shard| shard.number != self.here) {
             let (target, number) = (self.target_of(shard), shard.number);
@@ -461,7 +509,13 @@ impl Cluster {
     /// The same cluster, as another list of it has it; it is reached as before.
     #[must_use]
     pub(super) fn with_list_of(self, read: Cluster) -> Cluster {
-        Cluster { version: read.version, shards: read.shards, ..self }
+        self.with_list(read.version, read.shards)
+    }
+
+    /// The same, with a list of this version.
+    #[must_use]
+    pub(super) fn with_list(self, version: i64, shards: Vec<Shard>) -> Cluster {
+        Cluster { version, shards, ..self }
     }
 
     /// Where a shard is, with the role and the password of this cluster's reader.
@@ -497,7 +551,7 @@ async fn join(member: &Member, id: &str, number: u16) -> Result<(), ClusterError
 }
 
 /// Puts a list in force at one shard; `decides`: it must be the next one there. Returns the version that is in force.
-async fn take(
+pub(super) async fn take(
     member: &Member,
     id: &str,
     number: u16,

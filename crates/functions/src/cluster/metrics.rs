@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use crate::worker::head;
+
 /// Puts texts in Prometheus' exposition format together, with a label `shard` in front of each sample's own. What is said of a
 /// family, and its samples, stay together, as the format wants.
 pub(super) fn merged(texts: &[(u16, String)]) -> String {
@@ -44,9 +46,31 @@ pub(super) fn merged(texts: &[(u16, String)]) -> String {
     text
 }
 
+/// Of each shard of the list, whether its worker is well: so that one that cannot be reached is seen, and not left out.
+pub(super) fn served(shards: &[(u16, Result<(), String>)]) -> String {
+    let mut text = String::new();
+    let help = "Whether the shard is served: its worker has begun, and its database answers.";
+    let name = head(&mut text, "shard_served", "gauge", help);
+    for (number, standing) in shards {
+        // A String takes whatever is written.
+        let _ = writeln!(text, "{name}{{shard=\"{number}\"}} {}", u8::from(standing.is_ok()));
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
-    use super::merged;
+    use super::{merged, served};
+
+    #[test]
+    fn a_shard_that_is_not_served_is_seen() {
+        let text = served(&[(0, Ok(())), (7, Err("no connection".to_owned()))]);
+        assert!(text.contains("# TYPE duramen_functions_shard_served gauge\n"), "{text}");
+        assert!(
+            text.ends_with("served{shard=\"0\"} 1\nduramen_functions_shard_served{shard=\"7\"} 0\n"),
+            "{text}"
+        );
+    }
 
     #[test]
     fn samples_of_a_family_stand_together_and_say_their_shard() {

@@ -10,9 +10,11 @@ use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 
 use super::list::Cluster;
-use super::metrics::merged;
+use super::metrics::{merged, served};
 use super::ClusterError;
-use crate::worker::{Monitor, Options, Worker, MEMORY_MIN};
+#[cfg(feature = "otlp")]
+use crate::worker::TraceSettings;
+use crate::worker::{Monitor, Options, Worker, WorkerError, MEMORY_MIN};
 use duramen_base::clock;
 use duramen_postgres::connection::Target;
 
@@ -24,6 +26,24 @@ const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_
 const BEGIN_WITHIN: Duration = Duration::from_secs(20);
 /// How long a shard that was taken out of the list may end what it runs.
 const DRAIN_REMOVED: Duration = Duration::from_secs(30);
+
+/// Where spans are sent, if they are.
+#[derive(Clone, Default)]
+struct Tracing {
+    #[cfg(feature = "otlp")]
+    settings: Option<TraceSettings>,
+}
+
+impl Tracing {
+    /// Starts the worker of one shard.
+    async fn start(&self, options: Options) -> Result<Worker, WorkerError> {
+        #[cfg(feature = "otlp")]
+        if let Some(settings) = &self.settings {
+            return Worker::start_traced(options, settings.clone()).await;
+        }
+        Worker::start(options).await
+    }
+}
 
 /// What is known of the worker of one shard.
 #[derive(Default)]
@@ -58,13 +78,28 @@ impl ClusterWorker {
     /// # Errors
     /// [`ClusterError`]: the list cannot be read, or no worker can begin on any shard.
     pub async fn start(options: Options) -> Result<Self, ClusterError> {
+        Self::begin(options, Tracing::default()).await
+    }
+
+    /// The same, and traces what it runs: each shard's worker sends its own spans.
+    ///
+    /// # Errors
+    /// [`ClusterError`].
+    #[cfg(feature = "otlp")]
+    pub async fn start_traced(options: Options, traces: TraceSettings) -> Result<Self, ClusterError> {
+        Self::begin(options, Tracing { settings: Some(traces) }).await
+    }
+
+    async fn begin(options: Options, tracing: Tracing) -> Result<Self, ClusterError> {
         let login = Target::parse(&options.url)?;
         let cluster = Cluster::owned(&login).await?;
         let states = States::default();
         let (stop, stopping) = watch::channel(None);
         let (tell, mut told) = mpsc::channel(1);
         let shards = cluster.served().count();
-        let lead = Lead { options, cluster, looks: 0, states: Arc::clone(&states), stopping, tell };
+        let entry = login;
+        let lead =
+            Lead { options, tracing, entry, cluster, looks: 0, states: Arc::clone(&states), stopping, tell };
         let lead = tokio::spawn(lead.run());
         let worker = Self { states, stop, lead };
         let mut failed = None;
@@ -123,7 +158,9 @@ impl ClusterMonitor {
         }
         let mut texts = asked.join_all().await;
         texts.sort_by_key(|(number, _)| *number);
-        merged(&texts)
+        let mut text = merged(&texts);
+        text.push_str(&served(&self.shards()));
+        text
     }
 
     /// Which shards are served, and why those are not that are not: in the order of their numbers.
@@ -180,6 +217,9 @@ impl ClusterMonitor {
 /// The task that has a worker for each shard of the newest list.
 struct Lead {
     options: Options,
+    tracing: Tracing,
+    /// The database that was given: what leads to others is believed from there.
+    entry: Target,
     cluster: Cluster,
     looks: usize,
     states: States,
@@ -256,6 +296,7 @@ impl Lead {
                 cluster: self.cluster.id().to_owned(),
                 target: self.cluster.target_of(shard).map_err(|error| error.to_string()),
                 options,
+                tracing: self.tracing.clone(),
                 states: Arc::clone(&self.states),
             };
             let task = tokio::spawn(one.serve(stopping, self.tell.clone()));
@@ -264,22 +305,32 @@ impl Lead {
     }
 
     /// Reads the list again, each time from another shard, so that one that has missed a change is found: from the next one in
-    /// turn while that one does not answer.
+    /// turn while that one does not answer. What is new there counts if the database that the worker was given says so, too: who owns
+    /// one shard must not lead the worker, and whoever it tells, anywhere.
     async fn look(&mut self) {
-        let mut places: Vec<Target> =
-            self.cluster.served().filter_map(|shard| self.cluster.target_of(shard).ok()).collect();
+        let mut places: Vec<(u16, Target)> = self
+            .cluster
+            .served()
+            .filter_map(|shard| Some((shard.number, self.cluster.target_of(shard).ok()?)))
+            .collect();
         self.looks = self.looks.wrapping_add(1);
         let next = self.looks % places.len().max(1);
         places.rotate_left(next);
-        for place in places {
+        for (number, place) in places {
             match Cluster::owned(&place).await {
-                Ok(read) if read.id() == self.cluster.id() && read.version() >= self.cluster.version() => {
-                    if read.version() > self.cluster.version() {
-                        tracing::info!(version = read.version(), "the list of shards has changed");
-                        self.cluster = self.cluster.clone().with_list_of(read);
-                        // Those that did not answer when it was decided.
-                        drop(self.cluster.spread().await);
-                    } else if read.shards() != self.cluster.shards() {
+                Ok(read) if read.id() != self.cluster.id() => {
+                    tracing::error!(place = place.describe(), "a shard says that it is of another cluster");
+                }
+                Ok(read) if read.version() > self.cluster.version() => {
+                    if number == self.cluster.here() {
+                        self.changed(read).await;
+                    } else {
+                        self.confirm(number, read.version()).await;
+                    }
+                    return;
+                }
+                Ok(read) if read.version() == self.cluster.version() => {
+                    if read.shards() != self.cluster.shards() {
                         tracing::error!(
                             place = place.describe(),
                             "a shard has another list of the same version"
@@ -287,21 +338,36 @@ impl Lead {
                     }
                     return;
                 }
-                Err(ClusterError::Unlisted { .. }) => {
-                    drop(self.cluster.spread().await);
-                    return;
-                }
                 // It was not told yet: this one is newer.
-                Ok(read) if read.id() == self.cluster.id() => {
+                Ok(_) | Err(ClusterError::Unlisted { .. }) => {
                     drop(self.cluster.spread().await);
                     return;
-                }
-                Ok(_) => {
-                    tracing::error!(place = place.describe(), "a shard says that it is of another cluster")
                 }
                 Err(error) => tracing::warn!(%error, "the list of shards cannot be read here"),
             }
         }
+    }
+
+    /// Another shard has a newer list: whether the database that the worker was given has it, too.
+    async fn confirm(&mut self, number: u16, version: i64) {
+        match Cluster::owned(&self.entry).await {
+            Ok(read) if read.id() == self.cluster.id() && read.version() > self.cluster.version() => {
+                self.changed(read).await;
+            }
+            Ok(_) => tracing::error!(
+                shard = number,
+                version,
+                "a shard has a newer list than the database that this worker was given, and is not believed: see `duramen fn cluster believe`"
+            ),
+            Err(error) => tracing::warn!(%error, "a shard has a newer list, which waits until it can be confirmed"),
+        }
+    }
+
+    async fn changed(&mut self, read: Cluster) {
+        tracing::info!(version = read.version(), "the list of shards has changed");
+        self.cluster = self.cluster.clone().with_list_of(read);
+        // Those that did not answer when it was decided.
+        drop(self.cluster.spread().await);
     }
 }
 
@@ -322,6 +388,7 @@ struct One {
     /// Where it is, or why that cannot be said.
     target: Result<Target, String>,
     options: Options,
+    tracing: Tracing,
     states: States,
 }
 
@@ -387,6 +454,7 @@ impl One {
         if number != self.number || id.is_some_and(|id| id != self.cluster) {
             return Err(ClusterError::Elsewhere { number: self.number, target: target.describe() });
         }
-        Ok(Worker::start(Options { url: target.exposed(), ..self.options.clone() }).await?)
+        let options = Options { url: target.exposed(), ..self.options.clone() };
+        Ok(self.tracing.start(options).await?)
     }
 }

@@ -1,8 +1,11 @@
 //! Databases that are the shards of a cluster: what ids and lists say (SH-1 to SH-3), what stays on one shard (SH-4), draining (SH-5),
-//! copies (SH-6), and the worker of all shards (SH-7). The numbers are those of docs/design/shards.md.
+//! copies (SH-6), the worker of all shards (SH-7), lists that are not so (SH-9, SH-10), and lists over shards (SH-11). The numbers are those of docs/design/shards.md.
 
+mod hostile;
+mod kept;
+mod listings;
 mod stalls;
-mod workers;
+pub(crate) mod workers;
 
 use crate::common::{database, maybe_one, one, refusal, rows, Database, OWNER};
 use crate::worker::{ended, eventually, execute, start, TestWorker, SOON};
@@ -12,7 +15,7 @@ use duramen_functions::worker::shard_of;
 use tokio_postgres::Client;
 
 /// As many databases, each a shard, and a role that may use all of them.
-pub(super) async fn cluster_of(count: usize) -> (Vec<Database<'static>>, Cluster, String) {
+pub(crate) async fn cluster_of(count: usize) -> (Vec<Database<'static>>, Cluster, String) {
     let mut databases = Vec::new();
     for _ in 0..count {
         databases.push(database().await);
@@ -522,6 +525,11 @@ async fn a_shard_0_that_went_back_gives_no_number_twice() {
     execute(&owner, &["UPDATE df._meta SET cluster_version = 1", "DELETE FROM df._shard WHERE shard = 2"])
         .await;
     let before = Cluster::read(&databases[0].url()).await.unwrap();
+    // Nobody but an operator says that what the others have is so.
+    let message = refused(before.add(&third.url()).await);
+    assert!(message.contains("has version 2") && message.contains("believe 1"), "{message}");
+    let before = before.believe(1).await.unwrap();
+    assert_eq!((before.version(), before.shards().len()), (2, 3));
     let mended = before.add(&third.url()).await.unwrap();
     assert_eq!((mended.version(), mended.shards().len(), mended.shard(3).is_some()), (3, 4, true));
     assert_eq!(knows(&third).await.0.as_deref(), Some("3"));

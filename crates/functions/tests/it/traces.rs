@@ -5,6 +5,7 @@ mod delivery;
 
 use std::collections::BTreeMap;
 
+use duramen_functions::cluster::ClusterWorker;
 use duramen_traces::{Span, SpanKind, StatusCode};
 
 use crate::common;
@@ -348,4 +349,33 @@ async fn a_resumed_instance_is_the_same_span_with_another_end() {
     assert_eq!((code(roots[0]), code(roots[1])), (StatusCode::Error as i32, StatusCode::Unset as i32));
     assert!(spans.iter().all(|span| span.trace_id == roots[0].trace_id));
     one(&spans, "what was done", |span| span.name == "SELECT done");
+}
+
+/// T-1, T-2 on every shard of a cluster: one worker for all of them, and each instance is a tree of its own in the trace of its starter.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_of_a_cluster_traces_what_it_runs_on_each_shard() {
+    let (databases, _, alice) = crate::clusters::cluster_of(2).await;
+    let collector = Collector::start(&[]).await;
+    let settings = collector.settings(&[]);
+    let options = crate::clusters::workers::options(&databases[0].url());
+    let worker = ClusterWorker::start_traced(options, settings).await.unwrap();
+    let mut ids = Vec::new();
+    for database in &databases {
+        let client = database.connect(&alice).await;
+        execute(&client, &["BEGIN", &format!("SELECT df.set_traceparent('{GIVEN}')")]).await;
+        let id = start(&client, "df.as('SELECT 7', 'seven')").await;
+        execute(&client, &["COMMIT"]).await;
+        ended(&client, &id, SOON).await.completed();
+        ids.push(id);
+    }
+    worker.drain(std::time::Duration::from_secs(5)).await;
+    let spans = collector.spans_of(4).await;
+    let mut roots = Vec::new();
+    for id in &ids {
+        let root = one(&spans, "the instance", |span| is_of(id)(span) && span.name == "durable function");
+        assert_eq!((hex(&root.trace_id), hex(&root.parent_span_id)), (TRACE.to_owned(), STARTER.to_owned()));
+        one(&spans, "its step", |span| span.parent_span_id == root.span_id);
+        roots.push(root.span_id.clone());
+    }
+    assert_ne!(roots[0], roots[1]);
 }

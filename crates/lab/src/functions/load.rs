@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use duramen_base::clock;
+use duramen_base::{clock, entropy};
 use duramen_functions::client::{Client, Ended, Waiter};
 use duramen_measure::histogram::LatencyHistogram;
 use tokio::task::JoinSet;
@@ -122,6 +122,58 @@ pub(crate) async fn closed(
     let elapsed = begin.elapsed();
     let tally = book.read().pop().unwrap_or_default();
     (tally, elapsed)
+}
+
+/// So many instances of a paced load may be on their way at once; what would be more is counted as failed, because the machine does
+/// not keep up and the rate is not what was asked for.
+const AWAY_MAX: usize = 500;
+
+/// Starts instances at a rate, whether those before have ended or not, each at a time that the seed decides (a Poisson process), and
+/// waits for their ends. Latencies count from when an instance was due.
+pub(crate) async fn paced(
+    sessions: &[Arc<Client>],
+    waiter: &Arc<Waiter>,
+    work: &Work,
+    per_s: f64,
+    how_long: Duration,
+    seed: u64,
+) -> Tally {
+    let book = Book::new(how_long, 1);
+    let begin = clock::now();
+    let mut chance = entropy::rng(seed);
+    let mut due = Duration::ZERO;
+    let mut running = JoinSet::new();
+    for session in sessions.iter().cycle() {
+        due += Duration::from_secs_f64(-(1.0 - chance.f64()).ln() / per_s);
+        if due >= how_long {
+            break;
+        }
+        tokio::time::sleep_until((begin + due).into()).await;
+        while running.try_join_next().is_some() {}
+        if running.len() >= AWAY_MAX {
+            book.write(|tally| {
+                tally.fail(format!("{AWAY_MAX} instances are under way: it does not keep up"))
+            });
+            continue;
+        }
+        let (session, waiter, work, book) =
+            (Arc::clone(session), Arc::clone(waiter), work.clone(), Arc::clone(&book));
+        running.spawn(async move {
+            let ended = one(&session, &waiter, &work).await;
+            let latency = begin.elapsed().saturating_sub(due);
+            book.write(|tally| match ended {
+                Ok((start, _)) => {
+                    tally.latencies.record(latency);
+                    tally.starts.record(start);
+                    tally.completed += 1;
+                }
+                Err(failure) => tally.fail(failure),
+            });
+        });
+    }
+    // One that panicked has shown why.
+    while running.join_next().await.is_some() {}
+    book.read().pop().unwrap_or_default()
 }
 
 /// One session of a closed loop: until the deadline, and then to the end of its last instance.

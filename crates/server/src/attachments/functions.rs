@@ -11,7 +11,7 @@ use duramen_api::{
     segment,
     token::Token,
 };
-use duramen_attachments::functions::{Controlling, Filter, FunctionsError, InspectError};
+use duramen_attachments::functions::{ClusterError, Controlling, Filter, FunctionsError, InspectError};
 use duramen_branches::{EngineError, Kind};
 use hyper::header::{HeaderValue, LINK};
 use serde_json::json as object;
@@ -40,6 +40,11 @@ impl From<FunctionsError> for Refusal {
                 }
                 _ => (Kind::Failed, "attachment_failed", None),
             },
+            FunctionsError::Shards(ClusterError::Connect(_)) => {
+                (Kind::Unavailable, "database_unreachable", None)
+            }
+            FunctionsError::Shards(ClusterError::Late { .. }) => (Kind::Timeout, "database_late", None),
+            FunctionsError::Shards(ClusterError::Schema(_)) => (Kind::Conflict, "no_functions", None),
             // `Failed`, and what is added later.
             _ => (Kind::Failed, "attachment_failed", None),
         };
@@ -58,6 +63,7 @@ impl Api {
             Op::FunctionInstance => json(&sessions.instance(name, &url, &call.needed("id")?).await?),
             Op::FunctionQueues => json(&sessions.queues(name, &url).await?),
             Op::FunctionSchedules => json(&sessions.schedules(name, &url).await?),
+            Op::FunctionShards => json(&sessions.shards(name, &url).await?),
             _ => Err(call.not_here()),
         }
     }

@@ -151,9 +151,13 @@ impl Api {
 }
 
 /// Whose session or token a request is of (W7).
-pub(crate) fn session(visitor: &Visitor) -> SessionView {
+pub(crate) fn session(visitor: &Visitor, in_fleet: bool) -> SessionView {
     let caller = Caller::Holder(visitor.clone());
-    let operations = ENDPOINTS.iter().map(|endpoint| endpoint.op).filter(|op| caller.may(*op).is_ok());
+    // What nobody can do without a fleet is not offered.
+    let is_there =
+        |op: Op| in_fleet || !matches!(op, Op::Nodes | Op::Cluster | Op::NodeReport | Op::DrainNode);
+    let operations =
+        ENDPOINTS.iter().map(|endpoint| endpoint.op).filter(|op| is_there(*op) && caller.may(*op).is_ok());
     let token = Token::clone(&visitor.token);
     let session = visitor.session.as_ref();
     SessionView {

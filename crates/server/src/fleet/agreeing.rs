@@ -1,10 +1,11 @@
 //! The names of the engine, agreed on with the fleet.
 
 use super::{offers::Offers, stall, NAME_ELSEWHERE};
-use duramen_branches::{Engine, EngineError, Kind, Names, Promised, WantedName};
+use duramen_branches::{name_taken, Engine, EngineError, Holder, Kind, Names, Promised, WantedName};
 use duramen_fleet::{
     member::Fleet,
     names::{ClaimError, Holds, Local},
+    record::NameRecord,
     view::NodeState,
 };
 use std::{
@@ -57,18 +58,18 @@ impl Names for Agreeing {
             let WantedName { name, id, source, holder } = wanted;
             self.check_source(source).await?;
             // What a holder has on all nodes, as far as this one has heard.
-            if let Some((holder, most)) =
-                holder.filter(|(holder, most)| self.fleet.view().held_by(holder) >= *most as usize)
-            {
+            let has_all =
+                |holder: &&Holder| self.fleet.view().held_by(&holder.id) >= holder.branches_max as usize;
+            if let Some(Holder { id, branches_max, .. }) = holder.filter(has_all) {
                 let message = format!(
-                    "{most} branches are held by this token ({holder}) on all nodes, which is as many as it may; destroy one first"
+                    "{branches_max} branches are held by this token ({id}) on all nodes, which is as many as it may; destroy one first"
                 );
                 return Err(EngineError::new(Kind::Quota, "quota_exceeded", message));
             }
             self.fleet
-                .claim(name, id, source, holder.map(|(holder, _)| holder))
+                .claim(name, id, source, holder.map(|holder| holder.id.as_str()))
                 .await
-                .map_err(|error| told(&self.fleet, error))?;
+                .map_err(|error| told(&self.fleet, error, holder))?;
             stall::at("after claim").await;
             Ok(())
         })
@@ -77,16 +78,16 @@ impl Names for Agreeing {
     fn confirm<'a>(&'a self, name: &'a str, id: &'a str) -> Promised<'a, Result<(), EngineError>> {
         Box::pin(async move {
             stall::at("after journal").await;
-            self.fleet.confirm(name, id).await.map_err(|error| told(&self.fleet, error))?;
+            self.fleet.confirm(name, id).await.map_err(|error| told(&self.fleet, error, None))?;
             stall::at("before answer").await;
             Ok(())
         })
     }
 
     fn still_has<'a>(&'a self, name: &'a str, id: &'a str) -> Promised<'a, Result<(), EngineError>> {
-        Box::pin(
-            async move { self.fleet.still_has(name, id).await.map_err(|error| told(&self.fleet, error)) },
-        )
+        Box::pin(async move {
+            self.fleet.still_has(name, id).await.map_err(|error| told(&self.fleet, error, None))
+        })
     }
 
     fn ended(&self, name: &str, id: &str) {
@@ -94,8 +95,14 @@ impl Names for Agreeing {
     }
 }
 
+/// Whether somebody may hear of a branch: of his own, or of any, if he is on the machine (FL-8).
+pub(super) fn may_hear(who: Option<&Holder>, record: &NameRecord) -> bool {
+    let source = record.source.as_deref().unwrap_or_default();
+    who.is_none_or(|who| who.owns(record.holder.as_deref(), source))
+}
+
 /// What a create says of a name that is not to be had.
-pub(super) fn told(fleet: &Fleet, error: ClaimError) -> EngineError {
+fn told(fleet: &Fleet, error: ClaimError, holder: Option<&Holder>) -> EngineError {
     let message = error.to_string();
     let unavailable = |code, message| EngineError::new(Kind::Unavailable, code, message);
     match error {
@@ -105,6 +112,9 @@ pub(super) fn told(fleet: &Fleet, error: ClaimError) -> EngineError {
             "name_settles",
             format!("the name {name} is being settled after a restart; try again"),
         ),
+        ClaimError::Held { name, record, state: NodeState::Unreachable } if !may_hear(holder, &record) => {
+            name_taken(&name)
+        }
         ClaimError::Held { name, record, state: NodeState::Unreachable } => {
             let kept = fleet.node_view(&record.node).and_then(|node| node.kept_for).unwrap_or_default();
             let message = format!(

@@ -1,6 +1,6 @@
 //! Generations of sources from one node to another, on connections of their own (ALPN `duramen-copy/1`).
 
-use super::{connections::unreachable, stall, Peers};
+use super::{stall, Peers};
 use crate::reply::Refusal;
 use bytes::{Bytes, BytesMut};
 use duramen_api::model::SourceView;
@@ -214,9 +214,7 @@ impl Peers {
         &self,
         node: &str,
     ) -> Result<tokio_rustls::client::TlsStream<tokio::net::TcpStream>, Refusal> {
-        let Some(address) = self.fleet.view().address(node) else {
-            return Err(unreachable(node, "not registered", "its registration has ended"));
-        };
+        let address = self.reached(node)?;
         self.connections.copies(node, &address).await
     }
 }

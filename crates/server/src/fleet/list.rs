@@ -111,7 +111,7 @@ fn target(call: &Call<'_>) -> Result<String, Refusal> {
 }
 
 /// Has all of them done beside each other.
-async fn all<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
+pub(super) async fn all<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
     let mut pending: Vec<_> = futures.map(|future| (Box::pin(future), None)).collect();
     std::future::poll_fn(|context| {
         let mut is_done = true;

@@ -4,7 +4,7 @@ use super::Peers;
 use crate::reply::Refusal;
 use duramen_api::fleet::{FleetCopy, FleetNode, FleetSource, FleetView};
 use duramen_fleet::{
-    member::Standing,
+    member::{Fleet, Standing},
     view::{NodeState, NodeView, SourceSeen, View},
 };
 use hyper::StatusCode;
@@ -16,11 +16,7 @@ const SEEN_LIMIT: Duration = Duration::from_secs(5);
 impl Peers {
     /// The fleet as this node sees it.
     pub(crate) fn view(&self) -> FleetView {
-        let (standing, problem) = match self.fleet.standing() {
-            Standing::Member(_) => ("member", None),
-            Standing::Joining(why) => ("joining", Some(why)),
-            Standing::Refused(why) => ("refused", Some(why)),
-        };
+        let (standing, problem) = standing(&self.fleet);
         let view = self.fleet.view();
         FleetView {
             fleet: self.fleet.name().to_owned(),
@@ -74,18 +70,30 @@ impl Peers {
     }
 }
 
+/// Whether a node gives names, in one word, and why not.
+pub(super) fn standing(fleet: &Fleet) -> (&'static str, Option<String>) {
+    match fleet.standing() {
+        Standing::Member(_) => ("member", None),
+        Standing::Joining(why) => ("joining", Some(why)),
+        Standing::Refused(why) => ("refused", Some(why)),
+    }
+}
+
 fn silent(error: duramen_fleet::etcd::EtcdError) -> Refusal {
     Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "fleet_silent", error.to_string())
 }
 
 fn node(node: NodeView) -> FleetNode {
-    let NodeView { name, state, record, kept_for, names } = node;
+    let NodeView { name, state, record, kept_for, names, registered_at, drains_since, gone_for } = node;
     let capacity = record.as_ref().map(|record| &record.capacity);
     FleetNode {
         name,
         state: state.to_string(),
         kept_for_s: kept_for.map(|left| left.as_secs()),
         names: u32::try_from(names).unwrap_or(u32::MAX),
+        registered_at,
+        drains_since,
+        gone_for_s: gone_for.map(|gone| gone.as_secs()),
         memory_free: capacity.map(|capacity| capacity.memory_free),
         disk_free: capacity.map(|capacity| capacity.disk_free),
         leases: capacity.map(|capacity| capacity.leases),

@@ -13,11 +13,13 @@ use crate::{
 };
 use axum::body::Body;
 use duramen_api::{
+    cluster::NodeReport,
     fleet::{FleetSource, FleetView},
     model::{AddSource, ChangeSettings, SourceView},
     token::{CreateToken, NewToken, Token},
 };
 use duramen_branches::{Engine, EngineError};
+use prometheus_client::registry::Registry;
 use std::{convert::Infallible, sync::Arc};
 
 #[derive(Debug)]
@@ -85,6 +87,10 @@ impl Peers {
     }
 
     pub(crate) async fn rotate_token(&self, _: &Tokens, _: &str) -> Result<NewToken, EngineError> {
+        match self.0 {}
+    }
+
+    pub(crate) async fn restore_token(&self, _: &Tokens, _: &str) -> Result<Token, EngineError> {
         match self.0 {}
     }
 

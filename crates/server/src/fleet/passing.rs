@@ -1,25 +1,34 @@
 //! Which node answers a request, and passing it on (FL-7).
 
-use super::{connections::unreachable, is_of_a_branch, silence::gone, who, Peers, Way, NAME_ELSEWHERE};
+use super::{
+    agreeing::may_hear,
+    connections::{unreachable, Said},
+    is_of_a_branch,
+    silence::gone,
+    who, Peers, Way, NAME_ELSEWHERE,
+};
 use crate::{
     api::Call,
     caller::Caller,
+    holders::onlooker,
     idempotency,
     reply::{self, Refusal},
 };
 use axum::body::Body;
 use bytes::Bytes;
-use duramen_api::{model::Policy, route::Op};
+use duramen_api::{model::Policy, route::Op, token::Token};
+use duramen_branches::Holder;
 use duramen_fleet::{authority::host_name, member::Standing, view::NodeState};
 use http_body_util::{BodyExt, Limited};
 use hyper::{
-    body::Incoming,
     header::{HeaderName, HeaderValue, ACCEPT, CONTENT_TYPE, HOST},
     Request, Response, StatusCode,
 };
 use serde::Deserialize;
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
+/// Pause before a create is sent to another node.
+const PAUSE: Duration = Duration::from_millis(50);
 /// How often another node is tried, when a name has moved meanwhile.
 const TRIES: u32 = 3;
 /// The longest refusal that is looked into.
@@ -59,6 +68,7 @@ impl Peers {
         let op = call.endpoint.op;
         let way = match op {
             Op::Branches => return Way::Answered(self.list(call, caller).await),
+            Op::Cluster => return Way::Answered(self.cluster(call, caller).await),
             Op::CreateBranch => self.create(call, caller, body).await,
             op if is_of_a_branch(op) => self.of_branch(call, caller, body).await,
             _ => return Way::Here(body, None),
@@ -67,7 +77,8 @@ impl Peers {
     }
 
     async fn of_branch(&self, call: &Call<'_>, caller: &Caller, body: Body) -> Result<Way, Refusal> {
-        let mut known = match self.place(call.name, true).await? {
+        let who = onlooking(caller);
+        let mut known = match self.place(call.name, who.as_ref(), true).await? {
             Place::Here => return Ok(Way::Here(body, None)),
             Place::There(node) => node,
         };
@@ -79,7 +90,7 @@ impl Peers {
                 return Ok(Way::Answered(Ok(self.passed(&known, response))));
             }
             // It was there, or the view is behind: etcd knows where it is now.
-            match self.place(call.name, false).await? {
+            match self.place(call.name, who.as_ref(), false).await? {
                 Place::There(node) if node != known => known = node,
                 Place::There(_) => return Ok(Way::Answered(Ok(self.passed(&known, response)))),
                 Place::Here => return Ok(Way::Here(Body::from(bytes), None)),
@@ -92,22 +103,22 @@ impl Peers {
         let bytes = call.collect(body).await?;
         // A body that is wrong is refused here.
         let here = |bytes: Bytes| Way::Here(Body::from(bytes.clone()), Some(bytes));
-        let Ok(wanted) = serde_json::from_slice::<Wanted>(&bytes) else { return Ok(here(bytes)) };
-        // A name has its place by its claim; what has none, and is asked for again by its key, is where it was sent first.
-        let key = match idempotency::shown(call.endpoint, &call.head.headers)? {
-            Some(key) if wanted.name.is_none() && wanted.from.is_none() => {
-                Some((who::id(caller), key.to_owned()))
+        let Ok(mut wanted) = serde_json::from_slice::<Wanted>(&bytes) else { return Ok(here(bytes)) };
+        let key = idempotency::shown(call.endpoint, &call.head.headers)?.filter(|_| wanted.name.is_none());
+        let bytes = match key.map(|key| named(&who::id(caller), key, &bytes)) {
+            Some(Some((name, body))) => {
+                wanted.name = Some(name);
+                body
             }
-            _ => None,
+            _ => bytes,
         };
-        for _ in 0..TRIES {
-            let node = match key.as_ref().and_then(|key| self.kept_for_key(key)) {
-                Some(node) => Some(node).filter(|node| node != self.fleet.node()),
-                None => self.node_for(&wanted, false).await?,
-            };
-            if let Some(key) = &key {
-                self.placed.keep_key(key.clone(), node.as_deref().unwrap_or(self.fleet.node()));
+        let who = onlooking(caller);
+        for attempt in 0..TRIES {
+            if attempt > 0 {
+                // What has the name is in the view a moment later.
+                tokio::time::sleep(PAUSE).await;
             }
+            let node = self.node_for(&wanted, who.as_ref(), false).await?;
             let Some(node) = node else { return Ok(here(bytes)) };
             let response = self.pass(&node, call, caller, Body::from(bytes.clone())).await?;
             if response.status() != StatusCode::CONFLICT {
@@ -127,11 +138,16 @@ impl Peers {
     }
 
     /// The node on which a branch is made, or is already; nothing, if that is this one.
-    async fn node_for(&self, wanted: &Wanted, for_session: bool) -> Result<Option<String>, Refusal> {
+    async fn node_for(
+        &self,
+        wanted: &Wanted,
+        who: Option<&Holder>,
+        for_session: bool,
+    ) -> Result<Option<String>, Refusal> {
         let parent =
             wanted.from.as_deref().map(|from| from.split_once('@').map_or(from, |(parent, _)| parent));
         if let Some(parent) = parent {
-            return Ok(match self.place(parent, true).await? {
+            return Ok(match self.place(parent, who, true).await? {
                 Place::Here => None,
                 Place::There(node) => Some(node),
             });
@@ -194,30 +210,31 @@ impl Peers {
         Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "source_unavailable", message))
     }
 
-    /// Where a branch is: by what is held here, then by the view if that will do, then by etcd.
-    async fn place(&self, name: &str, by_view: bool) -> Result<Place, Refusal> {
+    /// Where a branch is: by what is held here, then by the view if that will do, then by etcd. A branch that who asks may not hear
+    /// of is here, where there is none of that name: so it is answered as one of somebody else's that is here (FL-8).
+    async fn place(&self, name: &str, who: Option<&Holder>, by_view: bool) -> Result<Place, Refusal> {
         if self.engine.has_name(name) {
             return Ok(Place::Here);
         }
-        let seen = self.fleet.view().name(name).map(|name| name.record.node.clone());
+        let seen = self.fleet.view().name(name).map(|name| name.record.clone());
         // A name that was this node's when the view was last heard of may be another one's by now: a daemon that was held for a
         // moment would say that there is no such branch.
-        let node = match seen.filter(|node| by_view && node != self.fleet.node()) {
-            Some(node) => Some(node),
-            None => self
-                .fleet
-                .find(name)
-                .await
-                .map_err(|error| {
-                    let message = format!("whether there is a branch {name} is unknown: {error}");
-                    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "fleet_silent", message)
-                })?
-                .map(|record| record.node),
+        let record = match seen.filter(|record| by_view && record.node != self.fleet.node()) {
+            Some(record) => Some(record),
+            None => self.fleet.find(name).await.map_err(|error| {
+                let message = format!("whether there is a branch {name} is unknown: {error}");
+                Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "fleet_silent", message)
+            })?,
         };
-        let Some(node) = node.filter(|node| node != self.fleet.node()) else { return Ok(Place::Here) };
+        let Some(record) = record.filter(|record| record.node != self.fleet.node()) else {
+            return Ok(Place::Here);
+        };
+        let is_told = may_hear(who, &record);
+        let node = record.node;
         let state = self.fleet.view().state(&node);
         match state {
             NodeState::Ready | NodeState::Draining => Ok(Place::There(node)),
+            NodeState::Unreachable | NodeState::Lost if !is_told => Ok(Place::Here),
             NodeState::Unreachable => {
                 let kept = self.fleet.node_view(&node).and_then(|node| node.kept_for).unwrap_or_default();
                 let message = format!(
@@ -236,13 +253,6 @@ impl Peers {
         }
     }
 
-    /// Where a create with that key was sent, unless that node is lost, and what it made with it.
-    fn kept_for_key(&self, key: &(String, String)) -> Option<String> {
-        let node = self.placed.of_key(key)?;
-        let state = self.fleet.view().state(&node);
-        (state != NodeState::Lost || node == self.fleet.node()).then_some(node)
-    }
-
     /// The other node that has a branch and is there, as far as was seen: etcd is not asked.
     pub(crate) fn seen_on(&self, branch: &str) -> Option<String> {
         let view = self.fleet.view();
@@ -252,7 +262,7 @@ impl Peers {
     }
 
     /// What a node says, as it comes, for as long as it is there.
-    fn passed(&self, node: &str, response: Response<Incoming>) -> Response<reply::Reply> {
+    fn passed(&self, node: &str, response: Response<Said>) -> Response<reply::Reply> {
         let (head, body) = response.into_parts();
         let (fleet, node) = (Arc::clone(&self.fleet), node.to_owned());
         reply::passed(head, body, Box::pin(async move { gone(&fleet, &node).await }))
@@ -264,8 +274,8 @@ impl Peers {
     }
 
     /// The node that has a branch; nothing, if that is this one, or none.
-    pub(crate) async fn node_of(&self, branch: &str) -> Result<Option<String>, Refusal> {
-        Ok(match self.place(branch, true).await? {
+    pub(crate) async fn node_of(&self, branch: &str, token: &Token) -> Result<Option<String>, Refusal> {
+        Ok(match self.place(branch, Some(&onlooker(token)), true).await? {
             Place::Here => None,
             Place::There(node) => Some(node),
         })
@@ -274,13 +284,13 @@ impl Peers {
     /// The node on which a session's branch is made, or is already; nothing, if that is this one.
     pub(crate) async fn node_for_session(
         &self,
-        name: Option<&str>,
-        source: &str,
+        (name, source): (Option<&str>, &str),
         policy: Option<Policy>,
+        token: &Token,
     ) -> Result<Option<String>, Refusal> {
         let (name, source) = (name.map(str::to_owned), Some(source.to_owned()));
-        let (generation, at, lsn) = (None, None, None);
-        self.node_for(&Wanted { name, source, from: None, policy, generation, at, lsn }, true).await
+        let wanted = Wanted { name, source, from: None, policy, generation: None, at: None, lsn: None };
+        self.node_for(&wanted, Some(&onlooker(token)), true).await
     }
 
     /// A connection to a node for a session.
@@ -288,10 +298,10 @@ impl Peers {
         &self,
         node: &str,
     ) -> Result<tokio_rustls::client::TlsStream<tokio::net::TcpStream>, Refusal> {
-        let Some(address) = self.fleet.view().address(node) else {
-            return Err(unreachable(node, "not registered", "its registration has ended"));
-        };
-        self.connections.session(node, &address).await
+        let address = self.reached(node)?;
+        let session = self.connections.session(node, &address).await;
+        self.hops.session(session.is_ok());
+        session
     }
 
     /// Has a node answer.
@@ -301,7 +311,7 @@ impl Peers {
         call: &Call<'_>,
         caller: &Caller,
         body: Body,
-    ) -> Result<Response<Incoming>, Refusal> {
+    ) -> Result<Response<Said>, Refusal> {
         let target = call.head.uri.path_and_query().map_or("/", |target| target.as_str());
         self.ask(node, (call, target), caller, body).await
     }
@@ -313,10 +323,8 @@ impl Peers {
         (call, target): (&Call<'_>, &str),
         caller: &Caller,
         body: Body,
-    ) -> Result<Response<Incoming>, Refusal> {
-        let Some(address) = self.fleet.view().address(node) else {
-            return Err(unreachable(node, "not registered", "its registration has ended"));
-        };
+    ) -> Result<Response<Said>, Refusal> {
+        let address = self.reached(node)?;
         let mut request = Request::new(body);
         *request.method_mut() = call.endpoint.method.clone();
         *request.uri_mut() = target.parse().map_err(|error| call.bad(format_args!("{error}")))?;
@@ -332,15 +340,38 @@ impl Peers {
         if !who::write(caller, headers) {
             return Err(Refusal::unauthenticated());
         }
-        tokio::select! {
+        let response = tokio::select! {
+            biased;
             response = self.connections.send(node, &address, request) => response,
             () = gone(&self.fleet, node) => {
                 self.connections.forget(node);
                 let what = "it went away before it answered: whether it did what it was asked is unknown";
                 Err(unreachable(node, &address, what))
             }
-        }
+        };
+        self.hops.passed(call.endpoint.op, response.is_ok());
+        response
     }
+}
+
+/// Who asks, to those who tell of branches; nothing for who is on the machine.
+fn onlooking(caller: &Caller) -> Option<Holder> {
+    match caller {
+        Caller::Holder(visitor) => Some(onlooker(&visitor.token)),
+        Caller::Owner | Caller::Member | Caller::Stranger | Caller::Nobody => None,
+    }
+}
+
+/// A create without a name gets one that follows from its key: so it is the same branch on whichever node it is asked for again, because a
+/// name is given once (FL-1). Its name, and its body with it.
+fn named(id: &str, key: &str, body: &Bytes) -> Option<(String, Bytes)> {
+    let name = idempotency::name(id, key);
+    let mut value: serde_json::Map<String, serde_json::Value> = match body.is_empty() {
+        true => serde_json::Map::new(),
+        false => serde_json::from_slice(body).ok()?,
+    };
+    value.insert("name".to_owned(), name.clone().into());
+    Some((name, serde_json::to_vec(&value).ok()?.into()))
 }
 
 fn is_elsewhere(text: &[u8]) -> bool {

@@ -92,7 +92,7 @@ mod tests {
     use super::*;
     use duramen_base::clock;
     use duramen_fleet::{
-        record::{Capacity, CopyRecord, GenerationRecord, Key},
+        record::{Capacity, CopyRecord, GenerationRecord, Key, PROTOCOL},
         view::Change,
     };
     use std::time::Duration;
@@ -127,7 +127,7 @@ mod tests {
                 ..Capacity::default()
             };
             let (address, version) = ("x:1".to_owned(), "0".to_owned());
-            let record = NodeRecord { address, version, capacity, sessions: true };
+            let record = NodeRecord { address, version, capacity, sessions: true, protocol: PROTOCOL };
             let member = br#"{"home":"h-1","registered_at":"2026-01-02T03:04:05Z"}"#;
             view.apply(Key::Member(name), Change::Put(member, 7));
             view.apply(Key::Node(name), Change::Put(&serde_json::to_vec(&record).unwrap(), 7));

@@ -1,14 +1,12 @@
 //! Where a branch is made: where the pool is fullest, and there is memory.
 
-use duramen_base::clock;
 use duramen_fleet::{
-    record::{Capacity, NodeRecord},
+    record::{Capacity, NodeRecord, PROTOCOL},
     view::{NodeState, View},
 };
 use std::{
     collections::HashMap,
     sync::{Mutex, PoisonError},
-    time::{Duration, Instant},
 };
 
 /// No branch is sent to a node with less memory than this.
@@ -18,35 +16,9 @@ const MEMORY_MIN: u64 = 256 << 20;
 #[derive(Debug, Default)]
 pub(super) struct Placed {
     sent: Mutex<HashMap<String, (Capacity, u32)>>,
-    /// Where a create with an Idempotency-Key was sent, by the id of its token and the key.
-    keys: Mutex<HashMap<(String, String), (String, Instant)>>,
 }
 
-/// How long it is remembered where a key was sent: as long as a node remembers what it answered.
-const KEY_KEPT: Duration = crate::idempotency::KEPT_FOR;
-/// So many of them.
-const KEYS_MAX: usize = 10_000;
-
 impl Placed {
-    /// Where a create with that key was sent.
-    pub(super) fn of_key(&self, key: &(String, String)) -> Option<String> {
-        let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
-        keys.get(key).filter(|(_, since)| since.elapsed() < KEY_KEPT).map(|(node, _)| node.clone())
-    }
-
-    /// Remembers where a create with that key is sent.
-    pub(super) fn keep_key(&self, key: (String, String), node: &str) {
-        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
-        if keys.len() >= KEYS_MAX {
-            keys.retain(|_, (_, since)| since.elapsed() < KEY_KEPT);
-        }
-        if keys.len() >= KEYS_MAX {
-            let oldest = keys.iter().min_by_key(|(_, (_, since))| *since).map(|(key, _)| key.clone());
-            oldest.and_then(|oldest| keys.remove(&oldest));
-        }
-        keys.insert(key, (node.to_owned(), clock::now()));
-    }
-
     /// The node on which a branch of a source is made; nothing, if none has the source, or all are full: then this one says why.
     pub(super) fn choose(
         &self,
@@ -61,8 +33,8 @@ impl Placed {
         let ready = nodes.iter().filter(|node| node.state == NodeState::Ready);
         let mut fit: Vec<(i64, bool, u64, &str)> = Vec::new();
         for node in ready {
-            let Some(NodeRecord { capacity, sessions, .. }) = &node.record else { continue };
-            if for_session && !sessions {
+            let Some(NodeRecord { capacity, sessions, protocol, .. }) = &node.record else { continue };
+            if (for_session && !sessions) || *protocol != PROTOCOL {
                 continue;
             }
             let sent = match placed.get(&node.name) {
@@ -115,7 +87,8 @@ mod tests {
                 ..Capacity::default()
             };
             let (address, version) = ("x:1".to_owned(), "0".to_owned());
-            let record = NodeRecord { address, version, capacity, sessions: *name != "b" };
+            let protocol = if *name == "newer" { PROTOCOL + 1 } else { PROTOCOL };
+            let record = NodeRecord { address, version, capacity, sessions: *name != "b", protocol };
             view.apply(Key::Node(name), Change::Put(&serde_json::to_vec(&record).unwrap(), 1));
         }
         view
@@ -123,11 +96,15 @@ mod tests {
 
     #[test]
     fn branches_go_where_the_pool_is_fullest_and_spread_before_anybody_says_more() {
-        let view = view(&[("a", 3, 1 << 30), ("b", 5, 1 << 30), ("c", 9, 1 << 20)]);
+        let view = view(&[("a", 3, 1 << 30), ("b", 5, 1 << 30), ("c", 9, 1 << 20), ("newer", 9, 1 << 30)]);
         let placed = Placed::default();
         let chosen: Vec<String> =
             (0..6).filter_map(|_| placed.choose(&view, "a", Some("s"), "read-write", false)).collect();
-        assert_eq!(chosen, ["b", "b", "a", "b", "a", "b"], "c has no memory");
+        assert_eq!(
+            chosen,
+            ["b", "b", "a", "b", "a", "b"],
+            "c has no memory, and newer speaks another protocol"
+        );
         assert_eq!(placed.choose(&view, "a", Some("other"), "read-write", false), None);
         let entered = Placed::default().choose(&view, "a", Some("s"), "read-write", true);
         assert_eq!(entered.as_deref(), Some("a"), "b has no router");
@@ -136,16 +113,5 @@ mod tests {
             Placed::default().choose(&hostile, "a", Some("s"), "read-write", false).as_deref(),
             Some("a")
         );
-    }
-
-    /// A create that is sent again with its key is sent where it was sent first.
-    #[test]
-    fn a_key_keeps_its_node() {
-        let placed = Placed::default();
-        let key = ("t-1".to_owned(), "k".to_owned());
-        assert_eq!(placed.of_key(&key), None);
-        placed.keep_key(key.clone(), "b");
-        placed.keep_key(("t-2".to_owned(), "k".to_owned()), "c");
-        assert_eq!(placed.of_key(&key).as_deref(), Some("b"));
     }
 }

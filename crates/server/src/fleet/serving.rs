@@ -1,7 +1,7 @@
 //! What other nodes are served with: the same requests, on connections on which both have shown certificates of the fleet (FL-10).
 
 use super::{
-    connections::{ALPN, ALPN_COPIES, ALPN_SESSIONS},
+    protocol::{ALPN, ALPN_COPIES, ALPN_SESSIONS},
     who, Hop, Peers,
 };
 use crate::{

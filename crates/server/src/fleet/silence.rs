@@ -15,7 +15,7 @@ pub(super) async fn gone(fleet: &Fleet, node: &str) {
     let mut changes = fleet.changes();
     let mut cut_off: Option<Instant> = None;
     loop {
-        let is_there = fleet.view().address(node).is_some();
+        let is_there = fleet.view().is_registered(node);
         if !is_there {
             return;
         }

@@ -43,6 +43,24 @@ impl Peers {
         }
     }
 
+    /// Has the fleet have a token again that it lost, with the secret that it had.
+    pub(crate) async fn restore_token(&self, tokens: &Tokens, name: &str) -> Result<Token, EngineError> {
+        let (token, value) = tokens.to_restore(name).map_err(TokenError::into_engine_error)?;
+        let since = match self.fleet.add_token(name, &value).await.map_err(silent)? {
+            Some(revision) => revision,
+            // It has one of that name by now: this one, if another node was faster.
+            None => {
+                self.value_of(&token).await?;
+                self.fleet.view().revision()
+            }
+        };
+        match tokens.restore(name, Some(since)) {
+            // The watch was faster.
+            Err(TokenError::Exists(_)) if tokens.with_id(&token.id, name).is_some() => Ok(token),
+            restored => restored.map_err(TokenError::into_engine_error),
+        }
+    }
+
     /// Ends a token: here at once, and on all nodes as soon as etcd answers. Tells why that is not yet, if it is so.
     pub(crate) async fn revoke_token(
         &self,

@@ -1,5 +1,5 @@
-//! Who asked, as one node tells another: the machine's owner or a member, or the id of a token, whose rights are looked up where
-//! the branch is (FL-8).
+//! Who asked, as one node tells another: the machine's owner or a member, or the id of a token and its name, by which it is found
+//! where the branch is. What it may is looked up there (FL-8).
 
 use crate::{
     caller::{Caller, Visitor},
@@ -24,7 +24,7 @@ pub(super) fn write(caller: &Caller, headers: &mut HeaderMap) -> bool {
             {
                 headers.insert(ROUTER, router);
             }
-            format!("token {}", visitor.token.id)
+            format!("token {} {}", visitor.token.id, visitor.token.name)
         }
         Caller::Nobody | Caller::Stranger => return false,
     };
@@ -57,8 +57,10 @@ pub(super) fn read(
     match text.split_once(' ').unwrap_or((text, "")) {
         ("owner", "") => Ok(Caller::Owner),
         ("member", "") => Ok(Caller::Member),
-        ("token", id) => {
-            let token = tokens.and_then(|tokens| tokens.with_id(id)).ok_or_else(Refusal::unauthenticated)?;
+        ("token", rest) => {
+            let (id, name) = rest.split_once(' ').unwrap_or((rest, ""));
+            let token =
+                tokens.and_then(|tokens| tokens.with_id(id, name)).ok_or_else(Refusal::unauthenticated)?;
             let router = router.and_then(|router| router.to_str().map(str::to_owned).ok());
             // R5: it leaves this machine.
             Ok(Caller::Holder(Visitor { token, sees_unmasked: unmasked_ok, router, session: None }))
@@ -85,11 +87,24 @@ mod tests {
             read(&mut headers, Some(&tokens), false)
         };
         assert!(matches!(read_as("owner"), Ok(Caller::Owner)));
-        let id = format!("token {}", made.token.id);
+        let id = format!("token {} ci", made.token.id);
         assert!(
             matches!(read_as(&id), Ok(Caller::Holder(visitor)) if visitor.token.name == "ci" && !visitor.sees_unmasked)
         );
-        for text in ["", "root", "owner x", "token", "token ", "token ci", "token t-unknown", "Owner"] {
+        let (nameless, other) =
+            (format!("token {}", made.token.id), format!("token {} other", made.token.id));
+        for text in [
+            "",
+            "root",
+            "owner x",
+            "token",
+            "token ",
+            "token ci",
+            "token t-unknown ci",
+            "Owner",
+            &nameless,
+            &other,
+        ] {
             assert_eq!(read_as(text).err().map(|refusal| refusal.status.as_u16()), Some(401), "{text:?}");
         }
         tokens.revoke("ci").unwrap();

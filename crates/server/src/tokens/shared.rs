@@ -29,7 +29,7 @@ impl Draft {
     }
 }
 
-fn value(line: Line) -> Vec<u8> {
+pub(super) fn value(line: Line) -> Vec<u8> {
     let line = Line { hash: None, shared: true, ..line };
     serde_json::to_vec(&line).expect("texts, numbers and times are always JSON")
 }
@@ -168,6 +168,12 @@ impl Tokens {
         self.end(name, true)
     }
 
+    /// Tokens that the fleet had, and has no more: id and name.
+    pub(crate) fn suspended(&self) -> Vec<(String, String)> {
+        let apart = self.apart();
+        apart.suspended.iter().map(|line| (line.token.id.clone(), line.token.name.clone())).collect()
+    }
+
     /// Tokens that were revoked here, which the fleet is to be told.
     pub(crate) fn to_tell(&self) -> Vec<Revoked> {
         self.apart().revoked.clone()
@@ -239,7 +245,7 @@ mod tests {
         tokio::time::timeout(std::time::Duration::from_secs(5), grant.ends())
             .await
             .expect("who was in is out");
-        assert!(there.alive("ci").is_err() && there.with_id(&made.token.id).is_none());
+        assert!(there.alive("ci").is_err() && there.with_id(&made.token.id, &made.token.name).is_none());
     }
 
     /// FL-13: a home whose tokens have names of the fleet's keeps its own, and says so.
@@ -261,7 +267,7 @@ mod tests {
         // What the refusal says to do.
         there.revoke_in_fleet("ci").unwrap();
         assert_eq!(there.follow(&all, 9).unwrap().changed, ["ci"]);
-        assert!(there.with_id(&own.token.id).is_none());
+        assert!(there.with_id(&own.token.id, &own.token.name).is_none());
         assert_eq!(there.own().len(), 1);
     }
 
@@ -309,6 +315,44 @@ mod tests {
         tokens.adopt(&draft, 1000).unwrap();
         tokens.follow(&[("ci".to_owned(), draft.value())], 1000).unwrap();
         assert_eq!(tokens.follow(&[], 10).unwrap().suspended, ["ci"]);
+    }
+
+    /// FL-13: a suspended token is brought back with its secret, on this home alone or in the fleet, and one that was revoked is not.
+    #[test]
+    fn a_suspended_token_is_brought_back_by_hand() {
+        let dir = tempfile::tempdir().unwrap();
+        let tokens = Tokens::open(dir.path()).unwrap();
+        let draft = tokens.drafted(wanted("ci")).unwrap();
+        tokens.adopt(&draft, 7).unwrap();
+        let made = draft.made();
+        assert!(matches!(tokens.restore("ci", None), Err(TokenError::Exists(_))), "it is not suspended");
+        assert_eq!(tokens.follow(&[], 8).unwrap().suspended, ["ci"]);
+        let refused = tokens.restore("other", None).unwrap_err().to_string();
+        assert!(refused.contains("no suspended token") && refused.contains("ci"), "{refused}");
+        // Outside the fleet: it is this home's own, also after a restart.
+        assert_eq!(tokens.restore("ci", None).unwrap().id, made.token.id);
+        let tokens = Tokens::open(dir.path()).unwrap();
+        assert!(matches!(tokens.check("ci", &made.secret), Check::Right(_)), "with its hash");
+        let own = tokens.own();
+        assert_eq!(own.len(), 1, "and is offered to the fleet as its others are");
+        // In the fleet: as of the revision at which it has it again.
+        let tokens = {
+            tokens.follow(&own, 20).unwrap();
+            assert_eq!(tokens.follow(&[], 21).unwrap().suspended, ["ci"]);
+            tokens
+        };
+        let (token, value) = tokens.to_restore("ci").unwrap();
+        assert_eq!(token.id, made.token.id);
+        assert_eq!(tokens.restore("ci", Some(30)).unwrap().id, made.token.id);
+        assert_eq!(tokens.follow(&[], 29).unwrap(), Followed::default(), "what was seen is older");
+        assert_eq!(tokens.follow(&[("ci".to_owned(), value)], 30).unwrap(), Followed::default());
+        assert!(tokens.own().is_empty());
+        // R6.
+        assert_eq!(tokens.follow(&[], 31).unwrap().suspended, ["ci"]);
+        tokens.apart().revoked.push(Revoked { id: made.token.id.clone(), name: "ci".to_owned() });
+        assert!(
+            matches!(tokens.restore("ci", None), Err(TokenError::NotSuspended { known, .. }) if known.is_empty())
+        );
     }
 
     /// R6: what was revoked without the fleet stays revoked, and a secret is not rotated without it.

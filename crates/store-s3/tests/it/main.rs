@@ -17,6 +17,7 @@ mod attacks;
 mod client;
 mod faults;
 mod fencing;
+mod full_cache;
 mod places;
 mod proxy;
 mod server;

@@ -46,7 +46,8 @@ fn a_store_that_is_not_there_is_not_made_by_a_reader() {
 /// A limit that cannot be held is refused, not passed over.
 #[test]
 fn a_history_is_limited_by_what_is_known_of_it() {
-    let store = open(&fresh("history"), options(), RemoteOptions::default()).unwrap();
+    let url = fresh("history");
+    let store = open(&url, options(), RemoteOptions::default()).unwrap();
     let error = store.keep_history("main", Some(Keep::each_commit().bytes(1 << 20))).unwrap_err();
     assert!(matches!(error, StoreError::InvalidInput { .. }), "{error}");
     assert!(error.to_string().contains("limit versions, or how far back"), "{error}");
@@ -57,6 +58,14 @@ fn a_history_is_limited_by_what_is_known_of_it() {
     }
     let kept = store.branch("main").unwrap().history().unwrap().states;
     assert!((1..=3).contains(&kept.len()), "{kept:?}");
+    // What they hold is not known, and not said to be nothing: neither here nor to a reader.
+    assert!(kept.iter().all(|state| state.bytes.is_none()), "{kept:?}");
+    store.close().unwrap();
+    drop(store);
+    let read = Options { read_only: true, ..options() };
+    let kept =
+        open(&url, read, RemoteOptions::default()).unwrap().branch("main").unwrap().history().unwrap().states;
+    assert!(!kept.is_empty() && kept.iter().all(|state| state.bytes.is_none()), "{kept:?}");
 }
 
 #[test]

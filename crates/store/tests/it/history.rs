@@ -200,7 +200,7 @@ fn so_many_bytes_are_kept() {
         main.kv().put("n", format!("{number}{text}")).unwrap();
         store.checkpoint().unwrap();
     }
-    let held = || main.history().unwrap().states.iter().map(|state| state.bytes).sum::<u64>();
+    let held = || main.history().unwrap().states.iter().map(|state| state.bytes.unwrap()).sum::<u64>();
     let begin = duramen_base::clock::now();
     while held() > 1 << 20 {
         assert!(begin.elapsed() < Duration::from_secs(10), "{} bytes", held());

@@ -56,6 +56,34 @@ async fn databases_are_made_a_cluster_and_ids_lead_to_their_shard() {
     assert_eq!(shell.json(&["start", "SELECT 1", "--shard", "any", "--key", "order 7"]), first);
     assert!(shell.fails(2, &["start", "SELECT 1", "--shard", "some"]).contains("neither a shard number nor"));
 
+    // Of all shards, in one list.
+    let id = shell.json(&["start", "SELECT 8", "--shard", "0"])["id"].as_str().unwrap().to_owned();
+    shell.ok(&["await", &id, "--timeout", "60s"]);
+    let listed = shell.json(&["list", "--cluster", "--all"]);
+    let shards: Vec<u64> =
+        listed["instances"].as_array().unwrap().iter().map(|one| one["shard"].as_u64().unwrap()).collect();
+    assert_eq!((shards.len(), shards.contains(&0), shards.contains(&1)), (3, true, true), "{listed}");
+    assert_eq!((&listed["instances"][0]["id"], &listed["missing"]), (&json!(id), &json!([])), "{listed}");
+    assert!(shell.ok(&["list", "--cluster", "--limit", "1"]).contains("SHARD"));
+    assert_eq!(shell.json(&["list", "--cluster", "--count"])["total"], json!(3));
+    // One that is not where it should be is named, and the list is not called whole.
+    let astray = "UPDATE df._shard SET place = 'host=/nowhere dbname=x' WHERE shard = 1";
+    let right: String = zero
+        .owner()
+        .await
+        .query_one("SELECT place FROM df._shard WHERE shard = 1", &[])
+        .await
+        .unwrap()
+        .get(0);
+    zero.owner().await.batch_execute(astray).await.unwrap();
+    let partial = shell.run(&["list", "--cluster"]);
+    let noted = String::from_utf8_lossy(&partial.stderr).into_owned();
+    assert_eq!(partial.status.code(), Some(1), "{noted}");
+    assert!(noted.contains("without shard 1"), "{noted}");
+    assert!(String::from_utf8_lossy(&partial.stdout).contains(&id));
+    let back = format!("UPDATE df._shard SET place = '{}' WHERE shard = 1", right.replace('\'', "''"));
+    zero.owner().await.batch_execute(&back).await.unwrap();
+
     let added = operator.json(&["cluster", "add", &late.url()]);
     assert_eq!(states(&added).len(), 3);
     let drained = operator.json(&["cluster", "drain", "2"]);

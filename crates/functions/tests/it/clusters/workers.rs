@@ -8,7 +8,7 @@ use duramen_functions::schema;
 use duramen_functions::worker::{shard_of, Options, MEMORY};
 use std::time::Duration;
 
-pub(super) fn options(url: &str) -> Options {
+pub(crate) fn options(url: &str) -> Options {
     Options {
         url: url.to_owned(),
         connections: 4,
@@ -61,7 +61,7 @@ async fn one_worker_serves_all_shards_and_those_that_come() {
 }
 
 /// Two shards on servers of their own.
-async fn apart() -> (Server, Server, String, String, Cluster) {
+pub(super) async fn apart() -> (Server, Server, String, String, Cluster) {
     let servers = tokio::task::spawn_blocking(|| (Server::start(), Server::start())).await.unwrap();
     let mut urls = Vec::new();
     for server in [&servers.0, &servers.1] {

@@ -116,7 +116,7 @@ impl Session<'_> {
                 }
                 let mut found = None;
                 for (branch, _) in startup::readings(name) {
-                    match fleet.node_of(branch).await {
+                    match fleet.node_of(branch, self.token).await {
                         Ok(Some(node)) => {
                             found = Some(node);
                             break;
@@ -128,9 +128,11 @@ impl Session<'_> {
                 Ok(found)
             }
             Target::Created { source, branch } => {
-                fleet.node_for_session(Some(branch), source, startup.wishes.policy).await
+                fleet.node_for_session((Some(branch), source), startup.wishes.policy, self.token).await
             }
-            Target::Own { source } => fleet.node_for_session(None, source, startup.wishes.policy).await,
+            Target::Own { source } => {
+                fleet.node_for_session((None, source), startup.wishes.policy, self.token).await
+            }
         };
         node.map_err(|refusal| Fatal::new("53000", refusal.body.message).into())
     }
