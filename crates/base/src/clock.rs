@@ -54,6 +54,14 @@ impl std::ops::Add<Duration> for SinceBoot {
     }
 }
 
+impl SinceBoot {
+    /// How long it is from an earlier moment to this one; nothing, if that one is later.
+    #[must_use]
+    pub fn saturating_duration_since(self, earlier: SinceBoot) -> Duration {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
 /// The clock that goes on while the machine is suspended (CLOCK_BOOTTIME). Where there is none, it stands still then.
 ///
 /// ```

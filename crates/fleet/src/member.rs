@@ -231,7 +231,8 @@ impl Fleet {
     /// How long its registration surely lasts, unless it is renewed (FL-2); nothing while it is not registered.
     #[must_use]
     pub fn fence_left(&self) -> Option<Duration> {
-        self.registration().map(|registration| registration.until.saturating_duration_since(clock::now()))
+        self.registration()
+            .map(|registration| registration.until.saturating_duration_since(clock::since_boot()))
     }
 
     /// Has what is counted of etcd told with other figures.

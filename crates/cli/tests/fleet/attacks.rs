@@ -103,7 +103,8 @@ fn who_is_no_node_is_served_nothing_and_hops_end() {
         assert!(answer.starts_with("HTTP/1.1 200") && answer.contains(r#""node":"b""#), "{answer}");
         let answer = ask(address(&bed, 1), "b", &good, "a", &get("/v1/cluster", "owner")).await.unwrap();
         assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
-        let answer = ask(address(&bed, 1), "b", &good, "a", &get("/v1/node", "token t-unknown")).await.unwrap();
+        let answer =
+            ask(address(&bed, 1), "b", &good, "a", &get("/v1/node", "token t-unknown")).await.unwrap();
         assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
         // FL-8: a token that the node does not know, and a header that names no caller.
         for caller in ["token t-unknown ci", "token", "nobody", "", "owner token"] {

@@ -79,6 +79,7 @@ fn well() -> ClusterView {
             to_free: 0,
             writes: 0,
             nodes: vec![node("a", "ready"), node("b", "ready")],
+            sources: Vec::new(),
         },
         nodes: vec![answer(report("a")), answer(report("b"))],
         etcd: EtcdView {

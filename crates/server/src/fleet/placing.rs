@@ -1,4 +1,4 @@
-//! Where a branch is made: where the pool is fullest, and there is memory.
+//! Where a branch is made: where the pool is fullest, and there are memory and disk.
 
 use duramen_fleet::{
     record::{Capacity, NodeRecord, PROTOCOL},
@@ -11,6 +11,8 @@ use std::{
 
 /// No branch is sent to a node with less memory than this.
 const MEMORY_MIN: u64 = 256 << 20;
+/// Nor with less room in its volume store, which a node tells in steps of as much.
+const DISK_MIN: u64 = 64 << 20;
 
 /// What was sent to nodes since they said last what they have room for.
 #[derive(Debug, Default)]
@@ -58,8 +60,9 @@ impl Placed {
 
 /// How many branches are ready on a node; nothing, if it takes none.
 fn hot(capacity: &Capacity, sent: u32, source: Option<&str>, policy: &str) -> Option<i64> {
-    let has_room =
-        capacity.memory_free >= MEMORY_MIN && capacity.leases.saturating_add(sent) < capacity.places;
+    let has_room = capacity.memory_free >= MEMORY_MIN
+        && capacity.disk_free >= DISK_MIN
+        && capacity.leases.saturating_add(sent) < capacity.places;
     let source = match source {
         Some(source) => capacity.sources.iter().find(|own| *own == source)?,
         None => capacity.sources.first().filter(|_| capacity.sources.len() == 1)?,
@@ -81,6 +84,7 @@ mod tests {
             let pool = Pool { source: "s".to_owned(), policy: "read-write".to_owned(), hot: *hot };
             let capacity = Capacity {
                 memory_free: *memory_free,
+                disk_free: if *name == "full" { DISK_MIN - 1 } else { DISK_MIN },
                 places: 100,
                 pools: vec![pool],
                 sources: vec!["s".to_owned()],
@@ -96,14 +100,20 @@ mod tests {
 
     #[test]
     fn branches_go_where_the_pool_is_fullest_and_spread_before_anybody_says_more() {
-        let view = view(&[("a", 3, 1 << 30), ("b", 5, 1 << 30), ("c", 9, 1 << 20), ("newer", 9, 1 << 30)]);
+        let view = view(&[
+            ("a", 3, 1 << 30),
+            ("b", 5, 1 << 30),
+            ("c", 9, 1 << 20),
+            ("full", 9, 1 << 30),
+            ("newer", 9, 1 << 30),
+        ]);
         let placed = Placed::default();
         let chosen: Vec<String> =
             (0..6).filter_map(|_| placed.choose(&view, "a", Some("s"), "read-write", false)).collect();
         assert_eq!(
             chosen,
             ["b", "b", "a", "b", "a", "b"],
-            "c has no memory, and newer speaks another protocol"
+            "c has no memory, full no disk, and newer speaks another protocol"
         );
         assert_eq!(placed.choose(&view, "a", Some("other"), "read-write", false), None);
         let entered = Placed::default().choose(&view, "a", Some("s"), "read-write", true);

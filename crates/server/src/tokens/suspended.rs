@@ -14,7 +14,7 @@ impl Tokens {
     /// When none of that name is, or it cannot be brought back.
     #[cfg(feature = "fleet")]
     pub(crate) fn to_restore(&self, name: &str) -> Result<(Token, Vec<u8>), TokenError> {
-        let line = self.suspended(&self.kept(), name)?;
+        let line = self.to_come_back(&self.kept(), name)?;
         Ok((line.token.clone(), super::shared::value(line)))
     }
 
@@ -25,7 +25,7 @@ impl Tokens {
     /// When none of that name is suspended, another one has the name, its time is over, or it cannot be written down.
     pub(crate) fn restore(&self, name: &str, since: Option<i64>) -> Result<Token, TokenError> {
         let mut kept = self.kept();
-        let line = Line { shared: since.is_some(), ..self.suspended(&kept, name)? };
+        let line = Line { shared: since.is_some(), ..self.to_come_back(&kept, name)? };
         let verifier: Verifier =
             line.verifier.parse().map_err(|_| TokenError::Invalid("the verifier of a token is none"))?;
         let hash = line.hash.as_deref().and_then(|hash| blake3::Hash::from_hex(hash).ok());
@@ -41,7 +41,7 @@ impl Tokens {
         Ok(token)
     }
 
-    fn suspended(&self, kept: &BTreeMap<String, Kept>, name: &str) -> Result<Line, TokenError> {
+    fn to_come_back(&self, kept: &BTreeMap<String, Kept>, name: &str) -> Result<Line, TokenError> {
         if kept.contains_key(name) {
             return Err(TokenError::Exists(name.to_owned()));
         }
