@@ -695,6 +695,29 @@ export interface components {
          * @enum {string}
          */
         Fake: "name" | "first_name" | "last_name" | "company" | "address" | "street" | "city" | "zip" | "country";
+        /** @description A source on one node of a fleet. */
+        FleetCopy: {
+            /**
+             * Format: int64
+             * @description Bytes of the current one that have come, while it comes.
+             */
+            done?: number | null;
+            /**
+             * Format: int32
+             * @description The generation that it has.
+             */
+            generation?: number | null;
+            /** @description The node. */
+            node: string;
+            /** @description Why it does not come, if it does not. */
+            problem?: string | null;
+            /**
+             * @description `held`: it has the current generation; `behind`: an earlier one, which serves until the current one has come; `wanted`: none
+             *     yet; `extra`: it has the source and no place for it; `other`: it has another source of that name, which serves nothing;
+             *     `unreachable` and `lost`: as the node is.
+             */
+            state: string;
+        };
         /** @description A node of a fleet. */
         FleetNode: {
             /** @description Where other nodes reach it. This and what follows is absent while it is not registered. */
@@ -753,6 +776,38 @@ export interface components {
             /** @description Its version. */
             version?: string | null;
         };
+        /** @description A source of a fleet, and where it is. */
+        FleetSource: {
+            /**
+             * Format: int64
+             * @description Their bytes.
+             */
+            bytes?: number | null;
+            /** @description The nodes that have it, or are to have it. */
+            copies: components["schemas"]["FleetCopy"][];
+            /** @description The digest of its files. */
+            digest?: string | null;
+            /**
+             * Format: int32
+             * @description The current generation; absent while the first is being made.
+             */
+            generation?: number | null;
+            /** @description Which source it is: another one of the same name has another. */
+            id: string;
+            /** @description The node that makes its generations, on which it is refreshed, changed and removed. */
+            keeper: string;
+            /** @description Its name. */
+            name: string;
+            /** @description The kind of its origin. */
+            origin: string;
+            /** @description Why it is on fewer nodes than it is to be, if it is. */
+            problem?: string | null;
+            /**
+             * Format: int32
+             * @description On how many nodes it is to be.
+             */
+            replicas: number;
+        };
         /** @description The reply to `GET /v1/nodes`. */
         FleetView: {
             /**
@@ -768,6 +823,8 @@ export interface components {
             nodes: components["schemas"]["FleetNode"][];
             /** @description Why it does not, if it does not. */
             problem?: string | null;
+            /** @description The sources of the fleet, by name. */
+            sources?: components["schemas"]["FleetSource"][];
             /** @description Whether that one gives names: `member`, `joining`, or `refused` when its name is another home's. */
             standing: string;
             /**
@@ -3167,6 +3224,12 @@ export interface components {
              */
             refill?: components["schemas"]["RefillSettings"];
             /**
+             * Format: int32
+             * @description On how many nodes of its fleet it is. `None`: on the one on which it was added, if its daemon is in a fleet.
+             * @default null
+             */
+            replicas?: number | null;
+            /**
              * @description Server settings of its branches, on top of the minimal ones.
              * @default {}
              */
@@ -3202,6 +3265,7 @@ export interface components {
             database: string;
             /** @description Digest over all files of the snapshot; empty while it is being taken, behind the back of who refreshed a source that follows its origin. */
             digest: string;
+            fleet?: components["schemas"]["FleetSource"] | null;
             follow?: components["schemas"]["FollowView"] | null;
             /**
              * Format: int32
