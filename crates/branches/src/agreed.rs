@@ -34,6 +34,8 @@ pub struct WantedName<'a> {
     pub id: &'a str,
     /// Its source, if the create said which.
     pub source: Option<&'a str>,
+    /// Whether it begins at another branch, and not at a source.
+    pub is_child: bool,
     /// The holder of the token by which it is created.
     pub holder: Option<&'a Holder>,
 }
@@ -128,7 +130,11 @@ impl Agreed {
     ///
     /// # Errors
     /// When the name is not to be had.
-    pub(crate) async fn on(shared: &Arc<Shared>, wanted: &mut Wanted) -> Result<Agreed, EngineError> {
+    pub(crate) async fn on(
+        shared: &Arc<Shared>,
+        wanted: &mut Wanted,
+        is_child: bool,
+    ) -> Result<Agreed, EngineError> {
         let Some(names) = shared.names.get() else { return Ok(Agreed { claim: None, _turn: None }) };
         let turn = match &wanted.name {
             Some(name) => Some(Turn::take(shared, name).await),
@@ -145,6 +151,7 @@ impl Agreed {
             name: &name,
             id: &id,
             source: wanted.source.as_deref(),
+            is_child,
             holder: wanted.holder.as_ref(),
         };
         names.claim(claimed).await?;

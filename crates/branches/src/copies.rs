@@ -6,7 +6,7 @@
 use crate::{
     capacity,
     engine::Engine,
-    error::{EngineError, SourceError},
+    error::{EngineError, Kind, SourceError},
     files::io_error,
     generation::Generation,
     interrupt::Interrupt,
@@ -20,7 +20,7 @@ use crate::{
         snapshot::snapshot_path,
         transfer::{self, TransferError},
     },
-    sources::{free_what_was_deleted, told_as_disk_full},
+    sources::{check_settings, free_what_was_deleted, told_as_disk_full},
     users,
 };
 use bytes::Bytes;
@@ -32,9 +32,10 @@ use std::{
     fs,
     io::{self, Read, Write},
     os::unix::fs::PermissionsExt,
-    sync::Arc,
+    sync::{Arc, PoisonError},
+    time::Duration,
 };
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time::timeout};
 
 /// What is left free beside a copy.
 const SPARE: u64 = 64 << 20;
@@ -64,6 +65,8 @@ pub struct LocalSource {
     pub bytes: u64,
     /// How its branches run.
     pub settings: SourceSettings,
+    /// Whether its record cannot be read: of all else nothing is known then, but that it is there.
+    pub is_unread: bool,
 }
 
 /// A generation that this home is to have.
@@ -105,7 +108,7 @@ impl Engine {
     #[must_use]
     pub fn local_sources(&self) -> Vec<LocalSource> {
         let home = &self.shared.environment.home;
-        let local = self.shared.registry.sources().into_iter().map(|record| {
+        let read = self.shared.registry.sources().into_iter().map(|record| {
             let manifest = Manifest::load(home, &record.name, record.generation);
             let (digest, bytes) = manifest.map_or_else(|_| Default::default(), |it| (it.digest, it.bytes));
             LocalSource {
@@ -116,9 +119,64 @@ impl Engine {
                 digest,
                 bytes,
                 settings: record.settings,
+                is_unread: false,
             }
         });
-        local.collect()
+        let mut local: Vec<LocalSource> = read.collect();
+        for name in manifest::names(home) {
+            if !local.iter().any(|source| source.name == name) && !self.shared.registry.has_source(&name) {
+                local.push(LocalSource {
+                    name,
+                    fleet: None,
+                    origin: "unknown",
+                    generation: 0,
+                    digest: String::new(),
+                    bytes: 0,
+                    settings: SourceSettings::default(),
+                    is_unread: true,
+                });
+            }
+        }
+        local
+    }
+
+    /// Takes note of a number that a generation of a source of the fleet has somewhere: those that are made here from now on have higher
+    /// ones, also in a home that was put back to an earlier day (FL-17).
+    pub fn count_from(&self, id: &str, number: u32) {
+        if number < manifest::MOMENTS_FROM - 1 {
+            let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+            let highest = counted.entry(id.to_owned()).or_default();
+            *highest = number.max(*highest);
+        }
+    }
+
+    /// The highest number that is known to be taken elsewhere.
+    pub(crate) fn counted_to(&self, record: &SourceRecord) -> u32 {
+        let counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        record.fleet.as_ref().and_then(|of| counted.get(&of.id).copied()).unwrap_or(0)
+    }
+
+    /// Removes what this home has of a source of the fleet, if it is a copy, for its keeper.
+    ///
+    /// # Errors
+    /// There is no such copy, it is in use, or sources are being changed for longer than `limit`.
+    pub async fn remove_copy(
+        &self,
+        name: &str,
+        (id, keeper): (&str, &str),
+        limit: Duration,
+    ) -> Result<(), EngineError> {
+        let Ok(_one) = timeout(limit, self.sources_lock.lock()).await else {
+            let message =
+                format!("sources are being changed here; ask again for the copy of {name} to be removed");
+            return Err(EngineError::new(Kind::Unavailable, "source_changes", message));
+        };
+        let fleet = self.record(name).ok().and_then(|record| record.fleet);
+        if !fleet.is_some_and(|of| of.id == id && of.keeper == keeper && !of.is_kept_here) {
+            let message = format!("there is no copy here of the source {name} that {keeper} keeps");
+            return Err(EngineError::new(Kind::NotFound, "unknown_source", message));
+        }
+        self.remove_locked(name).await
     }
 
     /// The names of all sources.
@@ -155,15 +213,30 @@ impl Engine {
         Ok(())
     }
 
-    /// Has branches of a copy run as its keeper's settings say.
+    /// Has branches of a copy run as its keeper's settings say. While sources are being imported or changed here, that is done by a later
+    /// call.
     ///
     /// # Errors
-    /// Unknown source, or the record cannot be written.
-    pub async fn follow_settings(&self, name: &str, settings: &SourceSettings) -> Result<(), EngineError> {
-        let _one = self.sources_lock.lock().await;
-        let mut record = self.record(name)?;
+    /// Unknown source, settings that are not any, or the record cannot be written.
+    pub fn follow_settings(
+        &self,
+        name: &str,
+        id: &str,
+        settings: &SourceSettings,
+    ) -> Result<(), EngineError> {
         let settings = of_copy(settings);
-        if record.settings == settings {
+        let is_as_wanted = |record: &SourceRecord| {
+            let is_its = record.fleet.as_ref().is_some_and(|of| of.id == id && !of.is_kept_here);
+            !is_its || record.settings == settings
+        };
+        if is_as_wanted(&self.record(name)?) {
+            return Ok(());
+        }
+        check_settings(&settings)?;
+        // An import has it for as long as it lasts.
+        let Ok(_one) = self.sources_lock.try_lock() else { return Ok(()) };
+        let mut record = self.record(name)?;
+        if is_as_wanted(&record) {
             return Ok(());
         }
         record.settings = settings;
@@ -202,6 +275,12 @@ impl Engine {
         let manifest = manifest.ok_or_else(|| {
             not_brought("no_such_generation", format!("there is no generation {number} of {name} here"))
         })?;
+        if manifest.masking != record.settings.masking {
+            return Err(not_brought(
+                "rules_changed",
+                format!("generation {number} of {name} was made under other rules for masking than those of now: refresh it"),
+            ));
+        }
         let administrator = manifest.administrator(home, name).expose().to_owned();
         Ok(CopyHead { manifest, administrator })
     }
@@ -228,7 +307,8 @@ impl Engine {
     }
 
     /// Receives a generation from another node, and serves it if its digest is the wanted one. Else nothing is left of it, and the source
-    /// is as it was (FL-17). `progress` is told how many bytes have come.
+    /// is as it was (FL-17). `progress` is told how many bytes have come. `confirm` is asked, when all of it is there and verified and no
+    /// source can be removed here any more before it serves, whether it is still wanted, and how its branches are to run.
     ///
     /// If the future is dropped, it is given up.
     ///
@@ -240,15 +320,17 @@ impl Engine {
         head: CopyHead,
         parts: mpsc::Receiver<io::Result<Bytes>>,
         progress: impl Fn(u64) + Send + Sync + 'static,
+        confirm: impl Future<Output = Result<SourceSettings, EngineError>> + Send + 'static,
     ) -> Result<SourceView, EngineError> {
         names::check("source", &wanted.name)?;
+        check_settings(&wanted.settings)?;
         let engine = Arc::clone(self);
         let name = wanted.name.clone();
         let (number, from) = (wanted.generation, wanted.from.clone());
         let brought = self
             .in_turn(|interrupt| async move {
                 let _one = engine.copies_lock.lock().await;
-                let brought = engine.bring(&wanted, head, parts, progress, &interrupt).await;
+                let brought = engine.bring(&wanted, head, parts, (progress, confirm), &interrupt).await;
                 if brought.is_err() {
                     tokio::task::block_in_place(|| engine.shared.remove_unused_users());
                 }
@@ -269,10 +351,13 @@ impl Engine {
         wanted: &WantedCopy,
         head: CopyHead,
         parts: mpsc::Receiver<io::Result<Bytes>>,
-        progress: impl Fn(u64) + Send + Sync,
+        (progress, confirm): (
+            impl Fn(u64) + Send + Sync,
+            impl Future<Output = Result<SourceSettings, EngineError>> + Send,
+        ),
         interrupt: &Interrupt,
     ) -> Result<SourceView, EngineError> {
-        let CopyHead { mut manifest, administrator } = head;
+        let CopyHead { manifest, administrator } = head;
         let environment = &self.shared.environment;
         let name = &wanted.name;
         self.is_to_be_brought(wanted)?;
@@ -355,43 +440,48 @@ impl Engine {
         }
         // From here on as an import ends.
         let _one = self.turn(interrupt).await?;
-        let record = self.is_to_be_brought(wanted)?.map_or(record.clone(), |earlier| SourceRecord {
-            labels: earlier.labels,
-            // A home that makes the source's generations again knows an origin, or nobody does.
-            origin: record.origin.clone(),
-            ..record
-        });
+        // FL-19: a source that was removed, or given to others, while this came is not brought back by it.
+        let settings = tokio::select! {
+            biased;
+            reason = interrupt.given() => return Err(reason.told()),
+            confirmed = confirm => of_copy(&confirmed?),
+        };
+        check_settings(&settings)?;
+        let labels = self.is_to_be_brought(wanted)?.map(|earlier| earlier.labels).unwrap_or_default();
+        // A home that makes the source's generations again knows an origin, or nobody does.
+        let record = SourceRecord { labels, settings, ..record };
         let snapshot = snapshot_path(&environment.store, name, wanted.generation);
-        let failed = |error: &dyn std::error::Error| not_brought("import_failed", error.to_string());
-        environment.store.volumes.delete(&snapshot).map_err(|error| failed(&error))?;
+        let deleted = environment.store.volumes.delete(&snapshot);
+        deleted.map_err(|error| not_brought("import_failed", error.to_string()))?;
         fs::rename(&draft.path, &snapshot).map_err(|error| io_error("move", &draft.path, &error))?;
         draft.kept = true;
-        environment.store.volumes.freeze(&snapshot).map_err(|error| failed(&error))?;
-        let flushed = environment.store.flush().map_err(|error| error.to_string());
-        if let Some(lost) = flushed.err().or_else(|| environment.store.lost_writes()) {
-            let _ = environment.store.volumes.delete(&snapshot);
-            return Err(not_brought(
-                "writes_lost",
-                format!("the copy could not be written to the disk: {lost}"),
-            ));
-        }
-        manifest.identity = environment.store.volumes.identity(&snapshot);
-        manifest.user = users::to_record(&user);
-        manifest.brought = Some(Brought { from: wanted.from.clone(), administrator });
-        manifest.save(&environment.home, name)?;
-        let opened = Generation::open(
-            &environment.home,
-            &environment.store,
-            name,
-            wanted.generation,
-            &record.settings,
-        );
-        let generation = Arc::new(opened?);
-        record.save(&environment.home)?;
-        self.shared.audit(
+        let manifest = Manifest {
+            user: users::to_record(&user),
+            brought: Some(Brought { from: wanted.from.clone(), administrator }),
+            ..manifest
+        };
+        let generation = match self.record_copy(&record, manifest) {
+            Ok(generation) => Arc::new(generation),
+            Err(error) => {
+                let path = manifest::dir(&environment.home, name).join("source.json");
+                let written = manifest::read_json::<SourceRecord>(&path);
+                if written.is_ok_and(|written| written.generation == wanted.generation) {
+                    // The next start serves it, or the next try does.
+                    return Err(error);
+                }
+                // Nothing refers to it: the next try shall find its number free.
+                let _ = fs::remove_file(manifest::manifest_path(&environment.home, name, wanted.generation));
+                if let Err(error) = environment.store.volumes.delete(&snapshot) {
+                    tracing::warn!(%error, "a copy that was not recorded is left to the next start's sweep");
+                }
+                return Err(error);
+            }
+        };
+        // It is written down: whatever fails now, it serves.
+        let audited = self.shared.audit(
             "copied",
             json!({ "source": name, "generation": wanted.generation, "digest": wanted.digest, "from": wanted.from }),
-        )?;
+        );
         let size = generation.fit(&environment.store, &record.settings.pool);
         let checked = generation.check(&environment.store);
         self.shared.registry.replace_source(record, generation, size);
@@ -401,7 +491,27 @@ impl Engine {
         }
         self.shared.keeping.look_soon();
         self.shared.wake.wake();
+        audited?;
         self.source(name)
+    }
+
+    /// Seals the snapshot of a copy, and writes down that it serves; last of all its record.
+    fn record_copy(&self, record: &SourceRecord, manifest: Manifest) -> Result<Generation, EngineError> {
+        let environment = &self.shared.environment;
+        let (home, store) = (&environment.home, &environment.store);
+        let snapshot = snapshot_path(store, &record.name, record.generation);
+        let frozen = store.volumes.freeze(&snapshot);
+        frozen.map_err(|error| not_brought("import_failed", error.to_string()))?;
+        let flushed = store.flush().map_err(|error| error.to_string());
+        if let Some(lost) = flushed.err().or_else(|| store.lost_writes()) {
+            let reason = format!("the copy could not be written to the disk: {lost}");
+            return Err(not_brought("writes_lost", reason));
+        }
+        let manifest = Manifest { identity: store.volumes.identity(&snapshot), ..manifest };
+        manifest.save(home, &record.name)?;
+        let generation = Generation::open(home, store, &record.name, record.generation, &record.settings)?;
+        record.save(home)?;
+        Ok(generation)
     }
 
     /// What is there of a source of which a generation is to come.
@@ -410,14 +520,23 @@ impl Engine {
     /// Another source has the name, or that generation is there.
     fn is_to_be_brought(&self, wanted: &WantedCopy) -> Result<Option<SourceRecord>, EngineError> {
         let (name, number) = (&wanted.name, wanted.generation);
-        let Ok(earlier) = self.record(name) else { return Ok(None) };
+        if number >= manifest::MOMENTS_FROM {
+            return Err(not_brought("copy_damaged", format!("no generation has the number {number}")));
+        }
+        let Ok(earlier) = self.record(name) else {
+            // FL-19: a record that cannot be read is all that is known of an origin, and may be mended.
+            let path = manifest::dir(&self.shared.environment.home, name).join("source.json");
+            if path.symlink_metadata().is_ok() {
+                let reason = format!("this node has a source of the name {name} whose record cannot be read: mend {}, or remove it", path.display());
+                return Err(not_brought("source_exists", reason));
+            }
+            return Ok(None);
+        };
         if earlier.fleet.as_ref().is_none_or(|of| of.id != wanted.fleet.id) {
             let reason = format!("this node has another source of the name {name}: remove that first");
             return Err(not_brought("source_exists", reason));
         }
-        if earlier.generation >= number
-            || manifest::generations(&self.shared.environment.home, name).contains(&number)
-        {
+        if earlier.generation >= number {
             return Err(not_brought(
                 "source_exists",
                 format!("generation {number} of {name} is here already"),

@@ -14,7 +14,7 @@ use crate::{
 use duramen_base::clock;
 use duramen_postgres::{end_processes, processes_below};
 use std::{
-    collections::HashSet,
+    collections::{BTreeMap, HashSet},
     sync::{atomic::Ordering, Arc, Mutex, PoisonError},
     thread::JoinHandle,
     time::Duration,
@@ -35,6 +35,8 @@ pub struct Engine {
     pub(crate) sources_lock: tokio::sync::Mutex<()>,
     /// Generations are brought from other nodes one at a time.
     pub(crate) copies_lock: tokio::sync::Mutex<()>,
+    /// The highest number that was given to a generation of a source of the fleet, by its id.
+    pub(crate) counted: Mutex<BTreeMap<String, u32>>,
     /// Gives up the imports that run or wait.
     pub(crate) imports: Mutex<Vec<Interrupt>>,
     maintenance: Mutex<Option<JoinHandle<()>>>,
@@ -63,6 +65,7 @@ impl Engine {
             shared,
             sources_lock: tokio::sync::Mutex::new(()),
             copies_lock: tokio::sync::Mutex::new(()),
+            counted: Mutex::default(),
             imports: Mutex::new(Vec::new()),
             maintenance: Mutex::new(Some(thread)),
         }))

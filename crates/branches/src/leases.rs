@@ -76,7 +76,7 @@ impl Engine {
             names::check("branch", name)?;
         }
         let mut wanted = wanted;
-        let agreed = Agreed::on(shared, &mut wanted).await?;
+        let agreed = Agreed::on(shared, &mut wanted, from.is_some()).await?;
         let leased = self.create_wanted(holder, request, (from, target), wanted).await;
         agreed.keep(leased).await
     }

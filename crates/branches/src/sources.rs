@@ -122,12 +122,7 @@ impl Engine {
         progress: impl Fn(&str, Option<f64>) + Send + Sync + 'static,
     ) -> Result<SourceView, EngineError> {
         names::check("source", &request.name)?;
-        check_pool(&request.settings.pool.hot, request.settings.pool.cold)?;
-        request.settings.server.keys().try_for_each(|name| check_setting(name))?;
-        limits::check(&request.settings.limits)?;
-        limits::check_refill(&request.settings.refill)?;
-        lineage::check(&request.settings.snapshots)?;
-        check_replicas(request.settings.replicas)?;
+        check_settings(&request.settings)?;
         let engine = Arc::clone(self);
         let progress: Report = Arc::new(progress);
         self.importing(|interrupt| async move {
@@ -267,7 +262,7 @@ impl Engine {
     /// The number of what is imported next.
     pub(crate) fn next_generation(&self, record: &SourceRecord) -> u32 {
         let newest = manifest::generations(&self.shared.environment.home, &record.name).last().copied();
-        newest.unwrap_or(0).max(record.generation) + 1
+        newest.unwrap_or(0).max(record.generation).max(self.counted_to(record)) + 1
     }
 
     /// Makes a generation of a source, and has it serve. Until its record is replaced, the earlier one serves (G1).
@@ -608,6 +603,11 @@ impl Engine {
     pub async fn remove_source(&self, name: &str) -> Result<(), EngineError> {
         let _one = self.sources_lock.lock().await;
         self.record(name)?;
+        self.remove_locked(name).await
+    }
+
+    /// The same, by who has the lock and has looked at what the source is.
+    pub(crate) async fn remove_locked(&self, name: &str) -> Result<(), EngineError> {
         let sample = self.shared.sample_server(name);
         let home = &self.shared.environment.home;
         self.shared.registry.remove_source(name, || {
@@ -711,6 +711,16 @@ pub(crate) fn told_as_disk_full(mut error: EngineError) -> EngineError {
                           (`duramen purge`, `duramen serve --volume-size`)";
     }
     error
+}
+
+/// What can be said of settings without a server.
+pub(crate) fn check_settings(settings: &SourceSettings) -> Result<(), EngineError> {
+    check_pool(&settings.pool.hot, settings.pool.cold)?;
+    settings.server.keys().try_for_each(|name| check_setting(name))?;
+    limits::check(&settings.limits)?;
+    limits::check_refill(&settings.refill)?;
+    lineage::check(&settings.snapshots)?;
+    check_replicas(settings.replicas)
 }
 
 fn check_pool(hot: &BTreeMap<crate::model::Policy, u32>, cold: u32) -> Result<(), EngineError> {

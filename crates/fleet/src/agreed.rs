@@ -236,7 +236,8 @@ mod tests {
             revision: 3,
             keys: keys.iter().map(|it| key(it, "{}")).collect(),
         };
-        let all = agreed(&["drains/a", "later/x", "members/a", "names/x", "names/y", "sources/s", "tokens/t"]);
+        let all =
+            agreed(&["drains/a", "later/x", "members/a", "names/x", "names/y", "sources/s", "tokens/t"]);
         let tally = all.tally();
         assert_eq!((tally.members, tally.drains, tally.names), (1, 1, 2));
         assert_eq!((tally.sources, tally.tokens, tally.others), (1, 1, 1));

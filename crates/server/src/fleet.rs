@@ -31,6 +31,8 @@ mod placing;
 #[cfg(feature = "fleet")]
 mod protocol;
 #[cfg(feature = "fleet")]
+mod removing;
+#[cfg(feature = "fleet")]
 mod serving;
 #[cfg(feature = "fleet")]
 mod silence;

@@ -55,8 +55,11 @@ impl Names for Agreeing {
     fn claim<'a>(&'a self, wanted: WantedName<'a>) -> Promised<'a, Result<(), EngineError>> {
         Box::pin(async move {
             stall::at("before claim").await;
-            let WantedName { name, id, source, holder } = wanted;
-            self.check_source(source).await?;
+            let WantedName { name, id, source, is_child, holder } = wanted;
+            // A child is made of what its parent is.
+            if !is_child {
+                self.check_source(source).await?;
+            }
             // What a holder has on all nodes, as far as this one has heard.
             let has_all =
                 |holder: &&Holder| self.fleet.view().held_by(&holder.id) >= holder.branches_max as usize;

@@ -119,7 +119,11 @@ fn source(name: &str, seen: &SourceSeen, view: &View) -> Option<FleetSource> {
             return None;
         }
         let is_its = has.is_some_and(|copy| copy.id.as_deref() == Some(&record.id));
-        let is_current = has.is_some_and(|copy| current.is_none_or(|it| it.number <= copy.generation));
+        let is_current = has.is_some_and(|copy| {
+            // What its keeper has is on its way to be the current one.
+            node.name == record.keeper
+                || current.is_none_or(|it| (it.number, &it.digest) == (copy.generation, &copy.digest))
+        });
         let state = match node.state {
             NodeState::Unreachable | NodeState::Lost => node.state.to_string(),
             _ if has.is_none() => "wanted".to_owned(),

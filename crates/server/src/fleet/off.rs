@@ -62,7 +62,7 @@ impl Peers {
         match self.0 {}
     }
 
-    pub(crate) async fn remove_source(&self, _: &str) -> Result<(), EngineError> {
+    pub(crate) async fn remove_source(self: &Arc<Self>, _: &str) -> Result<(), EngineError> {
         match self.0 {}
     }
 

@@ -12,6 +12,10 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
 };
 
+/// So many sources that are on their way, or do not come, are told of, and so much of why they do not.
+const TOLD_MAX: usize = 64;
+const PROBLEM_MAX: usize = 300;
+
 /// What a node offers, and what it waits for.
 #[derive(Debug, Default)]
 pub(super) struct Offers {
@@ -108,11 +112,14 @@ impl Offers {
             digest: source.digest.clone(),
         });
         let offered = local.iter().filter(is_offered).map(|source| source.name.clone()).collect();
-        (offered, copies.collect(), state.bringing.values().cloned().collect())
+        (offered, copies.collect(), state.bringing.values().take(TOLD_MAX).cloned().collect())
     }
 
     /// Takes note of how far something is.
     pub(super) fn note(&self, record: BringingRecord) {
+        // What other nodes say is in it, and a registration is to stay small.
+        let problem = record.problem.map(|problem| problem.chars().take(PROBLEM_MAX).collect());
+        let record = BringingRecord { problem, ..record };
         self.state().bringing.insert(record.source.clone(), record);
     }
 
@@ -135,6 +142,9 @@ pub(super) fn withheld(
 ) -> BTreeMap<String, String> {
     let why = |source: &LocalSource| {
         let name = &source.name;
+        if source.is_unread {
+            return Some("its record here cannot be read".to_owned());
+        }
         let record = match (defined.get(name), &source.fleet) {
             (None, None) => return None,
             // The keeper defines it again.
@@ -151,10 +161,13 @@ pub(super) fn withheld(
         };
         match &source.fleet {
             Some(of) if of.id == record.id => {
-                let current = record.generation.as_ref().is_none_or(|it| it.number <= source.generation);
+                let current = record
+                    .generation
+                    .as_ref()
+                    .is_none_or(|it| (it.number, &it.digest) == (source.generation, &source.digest));
                 let has_place = of.is_kept_here || record.places.iter().any(|node| node == own);
                 (!has_place && !current).then(|| {
-                    format!("it has no place for it any more, and an earlier generation; end it here: duramen source remove {name}")
+                    format!("it has no place for it any more, and another generation than the current one; end it here: duramen source remove {name}")
                 })
             }
             _ => Some(other(name, record)),
@@ -187,8 +200,9 @@ mod tests {
             }),
             origin: "script",
             generation,
-            digest: String::new(),
+            digest: "d".to_owned(),
             bytes: 0,
+            is_unread: false,
             settings: duramen_api::model::SourceSettings::default(),
         }
     }
@@ -225,6 +239,14 @@ mod tests {
         );
         assert!(is(local(Some(("s-1", false)), 1), &defined(2), "c"), "an earlier one without a place");
         assert!(!is(local(Some(("s-1", false)), 2), &defined(2), "c"), "the current one serves also without");
+        let other = LocalSource { digest: "x".to_owned(), ..local(Some(("s-1", false)), 2) };
+        assert!(is(other, &defined(2), "c"), "other contents of the same number (FL-17)");
+        assert!(
+            is(local(Some(("s-1", false)), 3), &defined(2), "c"),
+            "its keeper was put back to an earlier day"
+        );
+        let damaged = LocalSource { is_unread: true, ..local(None, 0) };
+        assert!(is(damaged, &none, "a"), "nothing is known of it");
         let unread = BTreeMap::from([("s".to_owned(), SourceSeen { record: None, revision: 1 })]);
         assert!(is(local(Some(("s-1", true)), 1), &unread, "a"));
         let offers = Offers::default();

@@ -7,6 +7,7 @@ use super::{
     metrics::Hops,
     offers::Offers,
     placing::Placed,
+    removing::{Removed, DROPS_MAX},
     sources::Changing,
 };
 use crate::{
@@ -27,6 +28,7 @@ use duramen_fleet::{
     record::{BringingRecord, Capacity, Pool},
 };
 use std::{
+    collections::HashSet,
     io,
     net::SocketAddr,
     os::unix::fs::MetadataExt,
@@ -120,6 +122,11 @@ pub(crate) struct Peers {
     pub(super) offers: Arc<Offers>,
     /// Generations that are being sent.
     pub(super) sends: Semaphore,
+    /// The nodes to which they are.
+    pub(super) receivers: Mutex<HashSet<String>>,
+    /// Removals whose copies could not be dropped at once.
+    pub(super) drops: Arc<Semaphore>,
+    pub(super) removed: Removed,
     pub(super) changing: Changing,
 }
 
@@ -246,6 +253,9 @@ fn open(
         listener: Mutex::new(Some(listener)),
         offers,
         sends: Semaphore::new(SENDS_MAX),
+        receivers: Mutex::default(),
+        drops: Arc::new(Semaphore::new(DROPS_MAX)),
+        removed: Removed::open(&dir),
         changing: Changing::default(),
     });
     if let Some(router) = router {

@@ -12,30 +12,37 @@ const MEMORY_MIN: u64 = 256 << 20;
 /// Nodes whose room differs by less are told apart by their names alone, so that all decide alike although each has seen something else.
 const ALIKE: u64 = 1 << 30;
 
-/// A place that somebody may take.
+/// A place that somebody may take. The keeper's own is nobody else's: a source with one replica does not leave its machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Vacancy {
     /// There are fewer places than there are to be.
     More,
     /// This node has one, and is lost; with the revision of its member key.
     Of(String, i64),
+    /// The keeper is lost, of a source that is to be on several nodes: one more has it meanwhile.
+    Beside(String, i64),
 }
 
 /// The place of a source that is to be taken, if one is.
 pub(super) fn vacancy(record: &SourceRecord, view: &View) -> Option<Vacancy> {
     record.generation.as_ref()?;
-    if record.places.len() < record.replicas as usize {
+    let wanted = (record.replicas as usize).checked_sub(1).filter(|wanted| *wanted > 0)?;
+    let others = || record.places.iter().filter(|node| **node != record.keeper);
+    if others().count() < wanted {
         return Some(Vacancy::More);
     }
+    let keeper = view.lost(&record.keeper);
     let lost = |node: &String| Some(Vacancy::Of(node.clone(), view.lost(node)?));
-    record.places.iter().take(record.replicas as usize).find_map(lost)
+    let of_lost = others().take(wanted + usize::from(keeper.is_some())).find_map(lost);
+    let beside = keeper.filter(|_| others().count() == wanted);
+    of_lost.or_else(|| Some(Vacancy::Beside(record.keeper.clone(), beside?)))
 }
 
 /// The places once this node has taken that one.
 pub(super) fn taken(record: &SourceRecord, vacancy: &Vacancy, own: &str) -> Vec<String> {
     let mut places = record.places.clone();
     match vacancy {
-        Vacancy::More => places.push(own.to_owned()),
+        Vacancy::More | Vacancy::Beside(..) => places.push(own.to_owned()),
         Vacancy::Of(lost, _) => {
             for node in &mut places {
                 if node == lost {
@@ -58,6 +65,7 @@ pub(super) fn candidates(name: &str, record: &SourceRecord, nodes: &[NodeView]) 
         let has_room = capacity.disk_free >= room_for_copy(bytes) && capacity.memory_free >= MEMORY_MIN;
         node.state == NodeState::Ready
             && !record.places.contains(&node.name)
+            && node.name != record.keeper
             && (is_there || (of.is_none() && has_room))
     };
     let mut fit: Vec<_> = nodes.iter().filter(fits).collect();
@@ -161,6 +169,33 @@ mod tests {
         assert_eq!(lost, Vacancy::Of("c".to_owned(), 7));
         assert_eq!(taken(&record, &lost, "b"), ["a", "b"]);
         assert_eq!(vacancy(&SourceRecord { generation: None, ..source(&["a"], 2) }, &view), None);
+        // The keeper's place is its own, whatever is in etcd.
+        assert_eq!(vacancy(&source(&["b"], 2), &view), None);
+        assert_eq!(candidates("s", &source(&["b"], 2), &view.nodes()), ["f"]);
+    }
+
+    /// FL-16: a source that is on its keeper alone is taken by nobody when that is lost; of another one, one node more has it.
+    #[test]
+    fn a_lost_keepers_place_is_its_own() {
+        let mut view = view(&[
+            ("a", 9 * GIB, copy(Some("s-1"), 3, "d")),
+            ("b", 5 * GIB, copy(Some("s-1"), 3, "d")),
+            ("c", 5 * GIB, vec![]),
+        ]);
+        view.apply(Key::Node("a"), Change::Gone);
+        std::thread::sleep(Duration::from_millis(40));
+        assert_eq!(vacancy(&source(&["a"], 1), &view), None);
+        let record = source(&["a", "b"], 2);
+        let beside = vacancy(&record, &view).expect("one more");
+        assert_eq!(beside, Vacancy::Beside("a".to_owned(), 7));
+        assert_eq!(taken(&record, &beside, "c"), ["a", "b", "c"]);
+        assert_eq!(vacancy(&source(&["a", "b", "c"], 2), &view), None, "one more, and not two");
+        view.apply(Key::Node("c"), Change::Gone);
+        std::thread::sleep(Duration::from_millis(40));
+        assert_eq!(vacancy(&source(&["a", "b", "c"], 2), &view), Some(Vacancy::Of("c".to_owned(), 7)));
+        // Forgotten, it is lost all the same.
+        view.apply(Key::Member("a"), Change::Gone);
+        assert_eq!(vacancy(&record, &view), Some(Vacancy::Beside("a".to_owned(), 0)));
     }
 
     /// FL-17.

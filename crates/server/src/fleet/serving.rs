@@ -41,7 +41,14 @@ impl Peers {
         let acceptor = TlsAcceptor::from(self.trust.server(&[ALPN, ALPN_SESSIONS, ALPN_COPIES]));
         let reconciling = tokio::spawn({
             let peers = Arc::clone(&self);
-            async move { tokio::join!(peers.reconcile(), peers.follow_tokens(), peers.follow_sources()) }
+            async move {
+                tokio::join!(
+                    peers.reconcile(),
+                    peers.follow_tokens(),
+                    peers.follow_definitions(),
+                    peers.follow_sources()
+                )
+            }
         });
         let share = Share::of(PART, listener::CONNECTIONS_MAX);
         let places = Arc::new(Places {

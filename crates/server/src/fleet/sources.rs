@@ -42,22 +42,22 @@ const GIVEN_UP_FOR: Duration = Duration::from_secs(10 * 60);
 /// The same, of a node that has no room for so long.
 const NO_ROOM_LIMIT: Duration = Duration::from_secs(60);
 /// How often a change of a definition is tried when others change it too.
-const TRIES: u32 = 8;
+pub(super) const TRIES: u32 = 8;
 
 /// Names of sources that are being added or removed here.
 #[derive(Debug, Default)]
 pub(super) struct Changing(Mutex<HashSet<String>>);
 
 /// One of them, as long as this lives.
-struct Change<'a>(&'a Changing, String);
+pub(super) struct Change<'a>(&'a Changing, String);
 
 impl Changing {
-    fn begin(&self, name: &str) -> Option<Change<'_>> {
+    pub(super) fn begin(&self, name: &str) -> Option<Change<'_>> {
         let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         names.insert(name.to_owned()).then(|| Change(self, name.to_owned()))
     }
 
-    fn has(&self, name: &str) -> bool {
+    pub(super) fn has(&self, name: &str) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(name)
     }
 }
@@ -79,14 +79,16 @@ struct Memory {
     no_room: HashMap<String, Instant>,
     /// Until when no place of a source is taken here, if another node could take it.
     given_up: HashMap<String, Instant>,
-    /// The source that is being brought.
-    bringing: Option<(String, JoinSet<Result<SourceView, EngineError>>)>,
+    /// Why the settings of a copy are not its keeper's.
+    unfollowed: HashMap<String, String>,
+    /// The source that is being brought, by name and id.
+    bringing: Option<(String, String, JoinSet<Result<SourceView, EngineError>>)>,
 }
 
 /// What was seen of the fleet, for one look.
-struct Seen {
+pub(super) struct Seen {
     defined: BTreeMap<String, SourceSeen>,
-    nodes: Vec<NodeView>,
+    pub(super) nodes: Vec<NodeView>,
 }
 
 impl Peers {
@@ -139,82 +141,28 @@ impl Peers {
     }
 
     async fn reserve(&self, name: &str, record: &SourceRecord) -> Result<(), EngineError> {
-        let mut was = Was::Absent;
-        let mut lost: Option<(i64, String, i64)> = None;
+        let mut now: Option<SourceSeen> = None;
         for _ in 0..TRIES {
-            if let Some((revision, node, seen)) = &lost {
-                was = Was::Lost(*revision, node, *seen);
-            }
-            let now = match self.fleet.change_source(name, was, Some(record)).await {
-                Ok(_) => return Ok(()),
-                Err(ChangeError::Changed { .. }) => self.fleet.source(name).await.map_err(silent)?,
-                Err(error) => return Err(told(error)),
+            let was = match &now {
+                None => Was::Absent,
+                Some(SourceSeen { record: None, .. }) => return Err(unread(name)),
+                Some(SourceSeen { record: Some(other), .. }) if other.generation.is_some() => {
+                    return Err(exists(name, other));
+                }
+                // Of an import that came to nothing, or that its node did not live to finish.
+                Some(SourceSeen { record: Some(other), revision }) if other.keeper == self.node() => {
+                    Was::Revision(*revision)
+                }
+                Some(SourceSeen { record: Some(other), revision }) => {
+                    match self.fleet.view().lost(&other.keeper) {
+                        Some(seen) => Was::Lost(*revision, &other.keeper, seen),
+                        None => return Err(exists(name, other)),
+                    }
+                }
             };
-            (was, lost) = (Was::Absent, None);
-            let Some(now) = now else { continue };
-            let Some(other) = now.record else { return Err(unread(name)) };
-            // An import that its node did not live to finish.
-            let seen = self.fleet.view().lost(&other.keeper).filter(|_| other.generation.is_none());
-            match seen {
-                Some(seen) => lost = Some((now.revision, other.keeper, seen)),
-                None => return Err(exists(name, &other)),
-            }
-        }
-        Err(moves(name))
-    }
-
-    /// Removes a source: everywhere, if this node keeps it; else what this node has of it and has no place for.
-    pub(crate) async fn remove_source(&self, name: &str) -> Result<(), EngineError> {
-        let local = self.local(name);
-        let Some(of) = local.and_then(|local| local.fleet) else {
-            return self.engine.remove_source(name).await;
-        };
-        let Some(_removing) = self.changing.begin(name) else { return Err(busy(name)) };
-        if !of.is_kept_here {
-            let defined = self.fleet.source(name).await.map_err(silent)?;
-            let record = defined.and_then(|it| it.record).filter(|record| record.id == of.id);
-            if let Some(record) = record.filter(|record| record.places.iter().any(|node| node == self.node()))
-            {
-                let message = format!(
-                    "the fleet has a place for {name} on this node; remove it on {}, which keeps it, or have it on fewer nodes there: duramen source \
-                     settings {name} --replicas {}",
-                    record.keeper,
-                    record.replicas.saturating_sub(1).max(1)
-                );
-                return Err(EngineError::new(Kind::Conflict, "source_is_a_copy", message));
-            }
-            return self.engine.remove_source(name).await;
-        }
-        self.engine.check_unused(name)?;
-        let ended = self.end_definition(name, &of.id).await?;
-        self.engine.remove_source(name).await?;
-        let seen = self.seen();
-        let has = |node: &NodeView| {
-            let copies = node.record.iter().flat_map(|record| &record.capacity.copies);
-            copies.into_iter().any(|copy| copy.source == name && copy.id.as_deref() == Some(&of.id))
-        };
-        let with_it = seen.nodes.iter().filter(|node| has(node)).map(|node| node.name.clone());
-        let placed = ended.into_iter().flat_map(|record| record.places);
-        let nodes: HashSet<String> = with_it.chain(placed).filter(|node| node != self.node()).collect();
-        for node in nodes {
-            if let Err(why) = self.have_dropped(&node, name, &of.id).await {
-                tracing::warn!(node, name, why, "a copy of a removed source is left: it serves nothing, and is ended there by `duramen source remove`");
-            }
-        }
-        Ok(())
-    }
-
-    /// Ends a definition; what it was, if it was there.
-    async fn end_definition(&self, name: &str, id: &str) -> Result<Option<SourceRecord>, EngineError> {
-        for _ in 0..TRIES {
-            let Some(found) = self.fleet.source(name).await.map_err(silent)? else { return Ok(None) };
-            let Some(record) = found.record else { return Err(unread(name)) };
-            if record.id != id {
-                return Ok(None);
-            }
-            match self.fleet.change_source(name, Was::Revision(found.revision), None).await {
-                Ok(_) => return Ok(Some(record)),
-                Err(ChangeError::Changed { .. }) => {}
+            match self.fleet.change_source(name, was, Some(record)).await {
+                Ok(_) => return Ok(()),
+                Err(ChangeError::Changed { .. }) => now = self.fleet.source(name).await.map_err(silent)?,
                 Err(error) => return Err(told(error)),
             }
         }
@@ -227,12 +175,23 @@ impl Peers {
         name: &str,
         change: ChangeSettings,
     ) -> Result<SourceView, EngineError> {
-        let local = self.local(name);
-        let is_own = local.is_some_and(|local| local.fleet.is_none());
-        if is_own && change.replicas.is_some() {
+        if self.changing.has(name) {
+            return Err(busy(name));
+        }
+        let is_own = self.local(name).is_some_and(|local| local.fleet.is_none() && !local.is_unread);
+        let is_given = is_own && change.replicas.is_some();
+        if let (true, Standing::Joining(why) | Standing::Refused(why)) = (is_given, self.fleet.standing()) {
+            let message = format!(
+                "{} is not in the fleet now: {why}; try again when `duramen node list` shows it as ready",
+                self.node()
+            );
+            return Err(EngineError::new(Kind::Unavailable, "not_in_fleet", message));
+        }
+        // What is wrong with them is said before anything is given away.
+        let mut view = self.engine.change_settings(name, change).await?;
+        if is_given {
             self.give(name).await?;
         }
-        let mut view = self.engine.change_settings(name, change).await?;
         if let Err(error) = self.publish_now(name).await {
             tracing::warn!(name, %error, "the settings are changed here, and the fleet is told when etcd answers");
         }
@@ -248,22 +207,23 @@ impl Peers {
             keeper: self.node().to_owned(),
             is_kept_here: true,
         };
-        let Some(local) = self.local(name) else { return Ok(()) };
+        let Some(local) = self.local(name).filter(|local| local.fleet.is_none()) else { return Ok(()) };
         let record = self.record_of(&local, &of, None);
         // The home knows first: a definition that nobody keeps would be nobody's to end.
         self.engine.set_fleet(name, Some(of)).await?;
         let reserved = self.reserve(name, &record).await;
-        if reserved.is_err() {
+        // Without an answer it may be defined: the next look sees to it that it is.
+        if reserved.as_ref().is_err_and(|error| ["source_exists", "too_large"].contains(&error.code)) {
             self.engine.set_fleet(name, None).await?;
         }
         reserved
     }
 
-    fn local(&self, name: &str) -> Option<LocalSource> {
+    pub(super) fn local(&self, name: &str) -> Option<LocalSource> {
         self.engine.local_sources().into_iter().find(|local| local.name == name)
     }
 
-    fn seen(&self) -> Seen {
+    pub(super) fn seen(&self) -> Seen {
         let view = self.fleet.view();
         Seen { defined: view.sources().clone(), nodes: view.nodes() }
     }
@@ -276,13 +236,9 @@ impl Peers {
             digest: local.digest.clone(),
             bytes: local.bytes,
         });
-        let mut places = now.map(|now| now.places.clone()).unwrap_or_default();
-        if places.is_empty()
-            || (!places.iter().any(|node| node == self.node()) && places.len() < replicas as usize)
-        {
-            places.insert(0, self.node().to_owned());
-        }
-        places.truncate(replicas as usize);
+        let others = now.into_iter().flat_map(|now| &now.places).filter(|node| *node != self.node()).cloned();
+        // Its own is the first, and who had it meanwhile beside the others has none any more (FL-16).
+        let places = std::iter::once(self.node().to_owned()).chain(others).take(replicas as usize);
         SourceRecord {
             id: of.id.clone(),
             keeper: self.node().to_owned(),
@@ -295,7 +251,7 @@ impl Peers {
             replicas,
             // Until the digest of the latest is known, the one before is what others have.
             generation: made.or_else(|| now.and_then(|now| now.generation.clone())),
-            places,
+            places: places.collect(),
             defined_at: now.map_or_else(clock::utc_now, |now| now.defined_at),
         }
     }
@@ -305,7 +261,9 @@ impl Peers {
         for _ in 0..TRIES {
             let Some(local) = self.local(name) else { return Ok(()) };
             let found = self.fleet.source(name).await.map_err(|source| ChangeError::Etcd { source })?;
-            match self.publish(&local, found.as_ref()).await {
+            // What is gone is defined by the next look alone: it may have been removed.
+            let Some(found) = found else { return Ok(()) };
+            match self.publish(&local, Some(&found)).await {
                 Err(ChangeError::Changed { .. }) => {}
                 published => return published,
             }
@@ -317,7 +275,13 @@ impl Peers {
     async fn publish(&self, local: &LocalSource, found: Option<&SourceSeen>) -> Result<(), ChangeError> {
         let Some(of) = local.fleet.as_ref().filter(|of| of.is_kept_here) else { return Ok(()) };
         let (was, now) = match found {
-            None => (Was::Absent, None),
+            None => {
+                let is_there = self.local(&local.name).is_some_and(|now| now.fleet == local.fleet);
+                if !is_there || self.changing.has(&local.name) {
+                    return Ok(());
+                }
+                (Was::Absent, None)
+            }
             Some(SourceSeen { record: Some(record), revision }) if record.id == of.id => {
                 (Was::Revision(*revision), Some(record))
             }
@@ -346,12 +310,28 @@ impl Peers {
         }
     }
 
+    /// Keeps up what is withheld, whatever else waits for etcd, other nodes or this node's disk (FL-15).
+    pub(super) async fn follow_definitions(&self) {
+        let mut changes = self.fleet.changes();
+        loop {
+            if self.fleet.view().age().is_some() {
+                let local = tokio::task::block_in_place(|| self.engine.local_sources());
+                let withheld = offers::withheld(&local, self.fleet.view().sources(), self.node());
+                for (source, why) in self.offers.withhold(withheld) {
+                    tracing::warn!(source, why, "no branches of a source are made here for the fleet");
+                }
+            }
+            sleep(PAUSE).await;
+            if let Ok(Err(_)) = timeout(LOOK_EVERY, changes.changed()).await {
+                return;
+            }
+        }
+    }
+
     async fn look(self: &Arc<Self>, memory: &mut Memory) {
         let local = tokio::task::block_in_place(|| self.engine.local_sources());
         let seen = self.seen();
-        for (source, why) in self.offers.withhold(offers::withheld(&local, &seen.defined, self.node())) {
-            tracing::warn!(source, why, "no branches of a source are made here for the fleet");
-        }
+        self.count(&local, &seen);
         if !matches!(self.fleet.standing(), Standing::Member(_)) {
             return;
         }
@@ -363,11 +343,17 @@ impl Peers {
         }
         for (name, found) in &seen.defined {
             let Some(record) = &found.record else { continue };
+            if self.end_removed(name, found).await {
+                continue;
+            }
             let here = local.iter().find(|source| source.name == *name);
             let kept = here.and_then(|here| here.fleet.as_ref()).filter(|of| of.id == record.id);
             match (here, kept) {
                 (None, _) => self.free_reservation(name, record, found.revision).await,
-                (Some(here), Some(of)) if !of.is_kept_here => self.take_settings(here, record).await,
+                (Some(here), Some(of)) if !of.is_kept_here => {
+                    self.take_settings(here, record, memory);
+                    self.settle_for(name, found, here, &seen).await;
+                }
                 _ => {}
             }
             self.take_place(name, record, found.revision, here, memory).await;
@@ -390,14 +376,30 @@ impl Peers {
         }
     }
 
+    /// Takes note of the numbers that generations of this node's sources have anywhere: it may have been put back to an earlier day.
+    fn count(&self, local: &[LocalSource], seen: &Seen) {
+        for source in local {
+            let Some(of) = source.fleet.as_ref().filter(|of| of.is_kept_here) else { continue };
+            let defined = seen.defined.get(&source.name).and_then(|found| found.record.as_ref());
+            let defined = defined.filter(|record| record.id == of.id);
+            let copies = seen.nodes.iter().flat_map(|node| &node.record).flat_map(|it| &it.capacity.copies);
+            let copies = copies.filter(|copy| copy.id.as_deref() == Some(&of.id)).map(|copy| copy.generation);
+            let numbers = defined.and_then(|record| record.generation.as_ref()).map(|it| it.number);
+            numbers.into_iter().chain(copies).for_each(|number| self.engine.count_from(&of.id, number));
+        }
+    }
+
     /// Has a copy run as its keeper says.
-    async fn take_settings(&self, here: &LocalSource, record: &SourceRecord) {
-        let Ok(settings) = serde_json::from_value::<SourceSettings>(record.settings.clone()) else {
-            tracing::warn!(name = here.name, "this version cannot read the settings of a source");
-            return;
+    fn take_settings(&self, here: &LocalSource, record: &SourceRecord, memory: &mut Memory) {
+        let followed = settings_of(record)
+            .and_then(|settings| self.engine.follow_settings(&here.name, &record.id, &settings));
+        let why = followed.err().map(|error| error.to_string());
+        let before = match why.clone() {
+            Some(why) => memory.unfollowed.insert(here.name.clone(), why),
+            None => memory.unfollowed.remove(&here.name),
         };
-        if let Err(error) = self.engine.follow_settings(&here.name, &settings).await {
-            tracing::warn!(%error, name = here.name, "the settings of a source are not those of its keeper");
+        if let Some(why) = why.filter(|why| before.as_ref() != Some(why)) {
+            tracing::warn!(name = here.name, why, "the settings of a source are not those of its keeper");
         }
     }
 
@@ -414,12 +416,23 @@ impl Peers {
             let view = self.fleet.view();
             (places::vacancy(record, &view), view.nodes())
         };
-        let has_place = record.places.iter().any(|node| node == self.node());
+        let has_place = self.has_place(record);
         let Some(vacancy) = vacancy.filter(|_| !has_place) else {
             memory.vacant.remove(name);
             return;
         };
         let is_its = |here: &LocalSource| here.fleet.as_ref().is_some_and(|of| of.id == record.id);
+        // What nobody can send is left where it is.
+        let is_current = |here: &LocalSource| {
+            let wanted = record.generation.as_ref();
+            is_its(here)
+                && wanted.is_some_and(|it| (it.number, &it.digest) == (here.generation, &here.digest))
+        };
+        let is_lost = vacancy != Vacancy::More && !here.is_some_and(is_current);
+        if is_lost && places::senders(name, record, &nodes, self.node()).is_empty() {
+            memory.vacant.remove(name);
+            return;
+        }
         if here.is_some_and(|here| !is_its(here)) || self.drains() {
             return;
         }
@@ -441,7 +454,7 @@ impl Peers {
         let changed = SourceRecord { places: places::taken(record, &vacancy, self.node()), ..record.clone() };
         let was = match &vacancy {
             Vacancy::More => Was::Revision(revision),
-            Vacancy::Of(lost, seen) => Was::Lost(revision, lost, *seen),
+            Vacancy::Of(lost, seen) | Vacancy::Beside(lost, seen) => Was::Lost(revision, lost, *seen),
         };
         match self.fleet.change_source(name, was, Some(&changed)).await {
             Ok(_) => tracing::info!(name, ?vacancy, "this node is to have a copy of a source"),
@@ -456,13 +469,25 @@ impl Peers {
         (free < needed).then(|| format!("it needs {needed} MiB in the volume store, and {free} MiB are free"))
     }
 
+    pub(super) fn has_place(&self, record: &SourceRecord) -> bool {
+        record.places.iter().any(|node| node == self.node())
+    }
+
     fn drains(&self) -> bool {
         self.fleet.view().state(self.node()) != NodeState::Ready
     }
 
     /// Begins to bring what is missing here, one source at a time, and looks how that went.
     async fn bring(self: &Arc<Self>, local: &[LocalSource], seen: &Seen, memory: &mut Memory) {
-        if let Some((name, task)) = &mut memory.bringing {
+        if let Some((name, id, task)) = &mut memory.bringing {
+            let defined = seen.defined.get(name).and_then(|found| found.record.as_ref());
+            let is_wanted = |record: &SourceRecord| record.id == *id && self.has_place(record);
+            if !defined.is_some_and(is_wanted) {
+                tracing::info!(name, "a copy of a source that is on its way here is not wanted any more");
+                self.offers.end(name);
+                memory.bringing = None;
+                return;
+            }
             let Some(ended) = task.try_join_next() else { return };
             let name = name.clone();
             memory.bringing = None;
@@ -477,27 +502,38 @@ impl Peers {
             }
             return;
         }
+        let mut others = Vec::new();
         let missing: Vec<_> = seen
             .defined
             .iter()
             .filter_map(|(name, found)| {
                 let record = found.record.as_ref()?;
                 let wanted = record.generation.as_ref()?;
-                record.places.iter().find(|node| *node == self.node())?;
                 let here = local.iter().find(|source| source.name == *name);
                 let is_missing = match here {
                     None => true,
                     Some(here) => {
                         let is_its =
                             here.fleet.as_ref().is_some_and(|of| of.id == record.id && !of.is_kept_here);
+                        let differs =
+                            (here.generation, &here.digest) != (wanted.number, &wanted.digest);
+                        if is_its && differs && here.generation >= wanted.number {
+                            others.push(name.as_str());
+                            let problem = format!(
+                                "generation {} here is not what its keeper has; refresh it there: duramen source refresh {name}",
+                                here.generation
+                            );
+                            self.offers.note(problem_of(name, record, problem));
+                        }
                         is_its && here.generation < wanted.number
                     }
                 };
-                (is_missing && !self.changing.has(name)).then_some((name, record, wanted))
+                (is_missing && self.has_place(record) && !self.changing.has(name)).then_some((name, record, wanted))
             })
             .collect();
         self.offers.keep_only(|source| {
             missing.iter().any(|(name, ..)| *name == source)
+                || others.contains(&source)
                 || seen.defined.get(source).is_some_and(|found| {
                     found.record.as_ref().is_some_and(|it| places::vacancy(it, &self.fleet.view()).is_some())
                 })
@@ -523,8 +559,12 @@ impl Peers {
                 self.offers.note(problem_of(name, record, problem));
                 continue;
             };
-            let Ok(settings) = serde_json::from_value::<SourceSettings>(record.settings.clone()) else {
-                continue;
+            let settings = match settings_of(record) {
+                Ok(settings) => settings,
+                Err(error) => {
+                    self.offers.note(problem_of(name, record, error.message));
+                    continue;
+                }
             };
             let copy = WantedCopy {
                 name: name.clone(),
@@ -544,7 +584,7 @@ impl Peers {
             let mut task = JoinSet::new();
             let peers = Arc::clone(self);
             task.spawn(async move { peers.fetch(copy).await });
-            memory.bringing = Some((name.clone(), task));
+            memory.bringing = Some((name.clone(), record.id.clone(), task));
             return;
         }
     }
@@ -594,6 +634,16 @@ fn problem_of(name: &str, record: &SourceRecord, problem: String) -> BringingRec
     }
 }
 
+/// How branches of a source run, as its definition says.
+pub(super) fn settings_of(record: &SourceRecord) -> Result<SourceSettings, EngineError> {
+    serde_json::from_value(record.settings.clone()).map_err(|error| {
+        let message = format!(
+            "this version cannot read the settings of the source ({error}); use the version that wrote them"
+        );
+        EngineError::new(Kind::Failed, "settings_unread", message)
+    })
+}
+
 fn value_of(settings: &SourceSettings) -> serde_json::Value {
     let mut shared = settings.clone();
     // Where an origin is, or what archives it, is its keeper's to know.
@@ -601,7 +651,7 @@ fn value_of(settings: &SourceSettings) -> serde_json::Value {
     serde_json::to_value(shared).unwrap_or_else(|_| json!({}))
 }
 
-fn silent(error: duramen_fleet::etcd::EtcdError) -> EngineError {
+pub(super) fn silent(error: duramen_fleet::etcd::EtcdError) -> EngineError {
     EngineError::new(
         Kind::Unavailable,
         "fleet_silent",
@@ -609,7 +659,7 @@ fn silent(error: duramen_fleet::etcd::EtcdError) -> EngineError {
     )
 }
 
-fn told(error: ChangeError) -> EngineError {
+pub(super) fn told(error: ChangeError) -> EngineError {
     let message = error.to_string();
     match error {
         ChangeError::NotMember { .. } => EngineError::new(Kind::Unavailable, "not_in_fleet", message),
@@ -629,14 +679,14 @@ fn exists(name: &str, other: &SourceRecord) -> EngineError {
     EngineError::new(Kind::Conflict, "source_exists", message)
 }
 
-fn unread(name: &str) -> EngineError {
+pub(super) fn unread(name: &str) -> EngineError {
     let message = format!(
         "this version cannot read the definition of the source {name} in etcd; use the version that wrote it"
     );
     EngineError::new(Kind::Conflict, "source_exists", message)
 }
 
-fn busy(name: &str) -> EngineError {
+pub(super) fn busy(name: &str) -> EngineError {
     EngineError::new(
         Kind::Conflict,
         "source_changes",
@@ -644,7 +694,7 @@ fn busy(name: &str) -> EngineError {
     )
 }
 
-fn moves(name: &str) -> EngineError {
+pub(super) fn moves(name: &str) -> EngineError {
     let message = format!("the definition of the source {name} changes all the time; try again");
     EngineError::new(Kind::Unavailable, "fleet_silent", message)
 }
