@@ -63,6 +63,8 @@ pub struct LocalSource {
     pub digest: String,
     /// The bytes of its files.
     pub bytes: u64,
+    /// The hash of its manifest.
+    pub manifest: String,
     /// How its branches run.
     pub settings: SourceSettings,
     /// Whether its record cannot be read: of all else nothing is known then, but that it is there.
@@ -86,6 +88,8 @@ pub struct WantedCopy {
     pub digest: String,
     /// Their bytes.
     pub bytes: u64,
+    /// The hash that its manifest has to have.
+    pub manifest: String,
     /// The node that sends it.
     pub from: String,
 }
@@ -110,7 +114,13 @@ impl Engine {
         let home = &self.shared.environment.home;
         let read = self.shared.registry.sources().into_iter().map(|record| {
             let manifest = Manifest::load(home, &record.name, record.generation);
-            let (digest, bytes) = manifest.map_or_else(|_| Default::default(), |it| (it.digest, it.bytes));
+            let (digest, bytes, manifest) = manifest.map_or_else(
+                |_| Default::default(),
+                |it| {
+                    let hash = it.hash();
+                    (it.digest, it.bytes, hash)
+                },
+            );
             LocalSource {
                 name: record.name,
                 fleet: record.fleet,
@@ -118,6 +128,7 @@ impl Engine {
                 generation: record.generation,
                 digest,
                 bytes,
+                manifest,
                 settings: record.settings,
                 is_unread: false,
             }
@@ -132,6 +143,7 @@ impl Engine {
                     generation: 0,
                     digest: String::new(),
                     bytes: 0,
+                    manifest: String::new(),
                     settings: SourceSettings::default(),
                     is_unread: true,
                 });
@@ -361,8 +373,9 @@ impl Engine {
         let environment = &self.shared.environment;
         let name = &wanted.name;
         self.is_to_be_brought(wanted)?;
-        if (manifest.generation, &manifest.digest, manifest.bytes)
-            != (wanted.generation, &wanted.digest, wanted.bytes)
+        // FL-17: it says what is run in branches as their administrator.
+        if (manifest.generation, &manifest.digest, manifest.bytes, &manifest.hash())
+            != (wanted.generation, &wanted.digest, wanted.bytes, &wanted.manifest)
         {
             return Err(not_brought(
                 "copy_damaged",

@@ -194,6 +194,8 @@ pub struct GenerationRecord {
     pub digest: String,
     /// Their bytes.
     pub bytes: u64,
+    /// The hash of its manifest: of how it is used, by which what is said of it before its files is known.
+    pub manifest: String,
 }
 
 /// Branches of one source and policy that are ready on a node.

@@ -182,6 +182,14 @@ impl Manifest {
         }
     }
 
+    /// The hash of all that it says of the generation itself, which is the same on every node; without what is of one home: whose the files
+    /// are there, their volume, and where they came from. Fields that are added are to be left out of the text while they are empty.
+    pub(crate) fn hash(&self) -> String {
+        let shared = Manifest { user: None, identity: None, brought: None, ..self.clone() };
+        let text = serde_json::to_vec(&shared).unwrap_or_default();
+        blake3::hash(&text).to_hex().to_string()
+    }
+
     /// What data the snapshot holds, in a word.
     pub(crate) fn data(&self) -> &'static str {
         match self.masking {
@@ -290,4 +298,33 @@ pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, EngineErr
             format!("{} is damaged ({error}); remove the source and add it again", path.display()),
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// FL-17: what a branch of a copy runs is what one of its keeper's runs.
+    #[test]
+    fn a_manifest_is_the_same_wherever_its_generation_is() {
+        let made = Manifest { warm: vec!["SELECT 1".to_owned()], ..Manifest::unknown(3) };
+        let brought = Manifest {
+            user: Some(SystemUser { name: "u".to_owned(), uid: 7 }),
+            identity: Some("v".to_owned()),
+            brought: Some(Brought { from: "a".to_owned(), administrator: "x".to_owned() }),
+            ..made.clone()
+        };
+        assert_eq!(made.hash(), brought.hash());
+        let text = serde_json::to_vec(&brought).expect("JSON");
+        let read: Manifest = serde_json::from_slice(&text).expect("a manifest");
+        assert_eq!(made.hash(), read.hash());
+        let others = [
+            Manifest { warm: vec!["DROP TABLE t".to_owned()], ..made.clone() },
+            Manifest { restore_sequences: Some("DROP TABLE t".to_owned()), ..made.clone() },
+            Manifest { format: 1, ..made.clone() },
+        ];
+        for other in others {
+            assert_ne!(made.hash(), other.hash(), "{other:?}");
+        }
+    }
 }

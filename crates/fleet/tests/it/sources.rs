@@ -15,7 +15,12 @@ fn source(keeper: &str, id: &str) -> SourceRecord {
         origin: "script".to_owned(),
         settings: serde_json::json!({ "durable": true }),
         replicas: 2,
-        generation: Some(GenerationRecord { number: 1, digest: "d".to_owned(), bytes: 7 }),
+        generation: Some(GenerationRecord {
+            number: 1,
+            digest: "d".to_owned(),
+            bytes: 7,
+            manifest: "m".to_owned(),
+        }),
         places: vec![keeper.to_owned()],
         defined_at: clock::utc_now(),
     }

@@ -202,6 +202,7 @@ mod tests {
             generation,
             digest: "d".to_owned(),
             bytes: 0,
+            manifest: String::new(),
             is_unread: false,
             settings: duramen_api::model::SourceSettings::default(),
         }
@@ -214,7 +215,12 @@ mod tests {
             origin: "script".to_owned(),
             settings: serde_json::json!({}),
             replicas: 2,
-            generation: Some(GenerationRecord { number: generation, digest: "d".to_owned(), bytes: 1 }),
+            generation: Some(GenerationRecord {
+                number: generation,
+                digest: "d".to_owned(),
+                bytes: 1,
+                manifest: "m".to_owned(),
+            }),
             places: vec!["a".to_owned(), "b".to_owned()],
             defined_at: clock::utc_now(),
         };

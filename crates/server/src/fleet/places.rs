@@ -114,7 +114,12 @@ mod tests {
             origin: "script".to_owned(),
             settings: serde_json::json!({}),
             replicas,
-            generation: Some(GenerationRecord { number: 3, digest: "d".to_owned(), bytes: GIB }),
+            generation: Some(GenerationRecord {
+                number: 3,
+                digest: "d".to_owned(),
+                bytes: GIB,
+                manifest: "m".to_owned(),
+            }),
             places: places.iter().map(|&node| node.to_owned()).collect(),
             defined_at: clock::utc_now(),
         }

@@ -253,8 +253,12 @@ impl Peers {
         if seen.nodes.iter().any(is_newer) {
             return;
         }
-        let latest =
-            GenerationRecord { number: here.generation, digest: here.digest.clone(), bytes: here.bytes };
+        let latest = GenerationRecord {
+            number: here.generation,
+            digest: here.digest.clone(),
+            bytes: here.bytes,
+            manifest: here.manifest.clone(),
+        };
         let changed = SourceRecord { generation: Some(latest), ..record.clone() };
         let was = Was::Lost(found.revision, &record.keeper, 0);
         match self.fleet.change_source(name, was, Some(&changed)).await {

@@ -235,6 +235,7 @@ impl Peers {
             number: local.generation,
             digest: local.digest.clone(),
             bytes: local.bytes,
+            manifest: local.manifest.clone(),
         });
         let others = now.into_iter().flat_map(|now| &now.places).filter(|node| *node != self.node()).cloned();
         // Its own is the first, and who had it meanwhile beside the others has none any more (FL-16).
@@ -579,6 +580,7 @@ impl Peers {
                 generation: wanted.number,
                 digest: wanted.digest.clone(),
                 bytes: wanted.bytes,
+                manifest: wanted.manifest.clone(),
                 from: from.clone(),
             };
             let mut task = JoinSet::new();
