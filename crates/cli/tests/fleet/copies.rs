@@ -577,7 +577,7 @@ fn hostile_questions_on_connections_for_copies_are_refused() {
 /// that comes back all the same has what it had.
 #[test]
 fn a_keeper_keeps_its_place_and_its_record() {
-    within(Made { nodes: 2, replicas: 1, hot: 1, grace: "3s", ..Made::default() }, |bed| async move {
+    within(Made { nodes: 2, replicas: 1, hot: 1, grace: "3s" }, |bed| async move {
         let (a, b) = (bed.node("a"), bed.node("b"));
         a.kill().await;
         until("a is lost", async || b.sees("a").await == "lost").await;

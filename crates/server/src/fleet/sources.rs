@@ -68,6 +68,9 @@ impl Drop for Change<'_> {
     }
 }
 
+/// The task that brings a copy; it ends with this.
+type Bringing = JoinSet<Result<SourceView, EngineError>>;
+
 /// What is remembered from one look to the next.
 #[derive(Default)]
 struct Memory {
@@ -82,7 +85,7 @@ struct Memory {
     /// Why the settings of a copy are not its keeper's.
     unfollowed: HashMap<String, String>,
     /// The source that is being brought, by name and id.
-    bringing: Option<(String, String, JoinSet<Result<SourceView, EngineError>>)>,
+    bringing: Option<(String, String, Bringing)>,
 }
 
 /// What was seen of the fleet, for one look.
