@@ -346,7 +346,7 @@ impl Cluster {
         change: impl AsyncFn(&Cluster) -> Result<Vec<Shard>, ClusterError>,
     ) -> Result<Cluster, ClusterError> {
         let mut tries = 0;
-        loop {
+        'again: loop {
             let (member, known) = self.decider().await?;
             for other in known.elsewhere().await {
                 let (number, version) = (other.here, other.version);
@@ -357,6 +357,11 @@ impl Cluster {
                         "a shard has a list that cannot be: it is not heeded"
                     );
                 } else if version > known.version {
+                    // Shard 0 was asked first: another change may have been decided on since, and be in force there already.
+                    if tries < DECISIONS_MAX && self.decider().await?.1.version > known.version {
+                        tries += 1;
+                        continue 'again;
+                    }
                     return Err(ClusterError::Ahead { number, version, known: known.version });
                 } else if version == known.version && other.shards != known.shards {
                     return Err(ClusterError::Split { number, version });
