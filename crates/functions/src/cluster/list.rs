@@ -131,24 +131,28 @@ impl Cluster {
 
     pub(super) async fn known_to(member: &Member, login: &Target) -> Result<Cluster, ClusterError> {
         let none = || ClusterError::None { target: login.describe() };
-        let row =
-            member.row("SELECT m.cluster::text, m.cluster_version, m.shard FROM df._meta m", &[]).await?;
+        // By one statement, or a list could be read under the version of the one before it.
+        let rows = member
+            .rows(
+                "SELECT m.cluster::text, m.cluster_version, m.shard, s.shard, s.place, s.state, s.keyed \
+                 FROM df._meta m LEFT JOIN df._shard s ON true ORDER BY s.shard",
+                &[],
+            )
+            .await?;
+        let row = rows.first().ok_or_else(none)?;
         let id: String = row.get::<_, Option<String>>(0).ok_or_else(none)?;
         let version: i64 = row.get(1);
         let here = number(row.get(2));
         if version == 0 {
             return Err(ClusterError::Unlisted { target: login.describe(), number: here });
         }
-        let rows = member
-            .rows("SELECT s.shard, s.place, s.state, s.keyed FROM df._shard s ORDER BY s.shard", &[])
-            .await?;
-        let shards = rows
-            .iter()
+        let listed = rows.iter().filter(|row| row.get::<_, Option<i32>>(3).is_some());
+        let shards = listed
             .map(|row| Shard {
-                number: number(row.get(0)),
-                place: row.get(1),
-                state: ShardState::read(row.get(2)),
-                keyed: row.get(3),
+                number: number(row.get(3)),
+                place: row.get(4),
+                state: ShardState::read(row.get(5)),
+                keyed: row.get(6),
             })
             .collect();
         Ok(Cluster { id, version, here, shards, login: login.clone() })
