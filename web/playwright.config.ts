@@ -3,6 +3,8 @@ import { defineConfig } from "@playwright/test";
 // The browser is the system's. Each worker has a daemon of its own, with real branches: one is enough for two processors.
 export default defineConfig({
   testDir: "tests",
+  // Nodes need etcd, and a program with fleets: make test-web FLEET=1.
+  testIgnore: process.env.DURAMEN_ETCD === undefined ? ["nodes.spec.ts"] : [],
   workers: Number(process.env.WORKERS ?? 1),
   timeout: 90_000,
   expect: { timeout: 20_000 },

@@ -64,8 +64,6 @@ const test = base.extend<object, { house: House; fleet: Fleet }>({
   house: [async ({ fleet }, use) => await use(fleet.house), { scope: "worker" }],
 });
 
-test.skip(ETCD === undefined, "make test-web FLEET=1");
-
 test("nodes are shown, drained and undrained, and one that is gone is seen", async ({ signedIn: page, house, fleet }) => {
   test.setTimeout(180_000);
   await page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name: "Nodes" }).click();

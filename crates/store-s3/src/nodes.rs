@@ -303,7 +303,7 @@ impl ReaderNodes {
     /// Opens the nodes without writing anything.
     ///
     /// # Errors
-    /// [`RemoteError`], also if there is no store.
+    /// [`RemoteError`], including when the bucket does not hold a store.
     pub(crate) fn open(
         address: &Address,
         waiter: &Arc<Waiter>,

@@ -77,7 +77,7 @@ impl Owner {
         }
     }
 
-    /// Reads where the store says its log is, or `None` if there is no store.
+    /// Reads where the store says its log is; `None` if the bucket does not hold a store.
     pub(crate) fn read(bucket: &Bucket) -> Result<Option<Self>, RemoteError> {
         bucket.get(OBJECT)?.map(|bytes| Self::decode(&bytes)).transpose()
     }

@@ -20,6 +20,22 @@ use std::{
 pub(crate) const GRACE: Duration = Duration::from_secs(2);
 const SOON: Duration = Duration::from_secs(15);
 
+/// What a node of that name joins with.
+pub(crate) fn settings(etcd: &str, access: Access, node: &str) -> Settings {
+    Settings {
+        etcd: etcd.parse().expect("an address"),
+        access,
+        node: node.to_owned(),
+        advertise: format!("{node}.invalid:1"),
+        home: format!("h-{node}"),
+        starts: vec![format!("s-{node}")],
+        place: format!("p-{node}"),
+        sessions: true,
+        version: "test".to_owned(),
+        grace: GRACE,
+    }
+}
+
 pub(crate) struct Bed {
     pub(crate) etcd: Etcd,
     network: Network,
@@ -39,18 +55,7 @@ impl Bed {
     }
 
     pub(crate) fn settings(&self, node: &str) -> Settings {
-        Settings {
-            etcd: format!("etcd://{}/test", self.etcd.clients().join(",")).parse().expect("an address"),
-            access: Access::default(),
-            node: node.to_owned(),
-            advertise: format!("{node}.invalid:1"),
-            home: format!("h-{node}"),
-            starts: vec![format!("s-{node}")],
-            place: format!("p-{node}"),
-            sessions: true,
-            version: "test".to_owned(),
-            grace: GRACE,
-        }
+        settings(&format!("etcd://{}/test", self.etcd.clients().join(",")), Access::default(), node)
     }
 
     /// A node that does not wait until it is registered.

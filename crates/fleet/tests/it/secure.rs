@@ -1,6 +1,6 @@
 //! An etcd that asks for certificates of its clients, or for users and passwords.
 
-use crate::bed::{registered, until, GRACE};
+use crate::bed::{registered, settings, until};
 use base64::{prelude::BASE64_STANDARD, Engine};
 use duramen_drill::{etcd::program, program::Program, Network};
 use duramen_fleet::{
@@ -106,18 +106,7 @@ impl Secure {
     }
 
     fn settings(&self, node: &str, access: Access) -> Settings {
-        Settings {
-            etcd: format!("etcds://{}/test", self.address).parse().expect("an address"),
-            access,
-            node: node.to_owned(),
-            advertise: format!("{node}.invalid:1"),
-            home: format!("h-{node}"),
-            starts: vec![format!("s-{node}")],
-            place: format!("p-{node}"),
-            sessions: true,
-            version: "test".to_owned(),
-            grace: GRACE,
-        }
+        settings(&format!("etcds://{}/test", self.address), access, node)
     }
 
     fn node(&self, node: &str, access: Access) -> Arc<Fleet> {
@@ -169,11 +158,11 @@ async fn etcd_is_asked_by_certificates_on_both_sides() {
     .await;
     etcd.refused(Access { authority: Some(theirs.ca()), ..good.clone() }, &["certificate", "UnknownIssuer"])
         .await;
-    // A file that is none is told at the start.
+    // A missing file is reported at the start.
     let (none, key) = (dir.path().join("none.pem"), dir.path().join("none-key.pem"));
     let missing = Access { identity: Some((none, key)), ..good };
-    let error =
-        Fleet::join(etcd.settings("x", missing), Box::new(Capacity::default)).expect_err("there is no file");
+    let error = Fleet::join(etcd.settings("x", missing), Box::new(Capacity::default))
+        .expect_err("the file does not exist");
     assert!(error.to_string().contains("none.pem"), "{error}");
 }
 
