@@ -77,6 +77,8 @@ async fn what_was_lost_is_back_and_what_nodes_have_claimed_stays() {
         a.reconcile(&held).await.is_ok_and(|done| done.claimed == ["x"])
     })
     .await;
+    // Connections of before went with the members that were lost, as those of another command would have.
+    let agreement = bed.agreement();
     let before = agreement.read().await.unwrap();
     assert_eq!(keys(&before), ["members/a", "names/x"]);
     let done = restore(&agreement, &agreed).await.unwrap();
